@@ -45,7 +45,7 @@ static void expect_piece(int fd, const char *text)
 	assert_string_equal(buf, text);
 }
 
-/* What send_urgent() sent, as programs read it that know of urgent data. */
+/* Reads what send_urgent() sent, as programs do that know of urgent data. */
 static void expect_urgent(int fd, bool in_line)
 {
 	char byte = 0;
@@ -85,7 +85,8 @@ static void urgent_bytes_stay_urgent(void **state)
 	PROVES("URG-8");
 }
 
-/* Until the peer has consumed the last one. What stands behind the new one waits with it. */
+/* New urgent data wait until the peer has consumed the urgent byte before. The bytes that follow
+ * them wait too. */
 static void a_new_one_waits(void **state)
 {
 	(void)state;
@@ -109,7 +110,7 @@ static void a_new_one_waits(void **state)
 	daemon_command(&daemon, 'g');
 	WAIT_COUNT(script->urgent_taken, 2);
 	assert_int_equal(setsockopt(pair, SOL_SOCKET, SO_OOBINLINE, &(int){ 1 }, 4), 0);
-	expect_queued(pair, 6); /* the second is the urgent one by now */
+	expect_queued(pair, 6); /* the second urgent byte has taken the place of the first */
 	expect_bytes(pair, "abc");
 	assert_int_equal(sockatmark(pair), 1);
 	expect_bytes(pair, "def");
@@ -119,8 +120,8 @@ static void a_new_one_waits(void **state)
 	PROVES("URG-8");
 }
 
-/* The program reads nothing, so that every queue on the way is full: it is told all the same, and
- * finds the byte behind all that was sent before it. */
+/* The program reads nothing, so all buffers on the way are full. The program is told of urgent data
+ * all the same, and finds the urgent byte behind all that was sent before it. */
 static void the_program_is_told_before_it_reads(void **state)
 {
 	(void)state;
@@ -176,7 +177,7 @@ static void the_relay_keeps_them_urgent(void **state)
 		send_urgent(pair);
 		expect_urgent(tcp.far, i % 2);
 	}
-	/* With nothing before them. */
+	/* Urgent bytes with no other data before them. */
 	for (int i = 0; i < 3; i++) {
 		char byte;
 		assert_int_equal(send(tcp.far, "x", 1, MSG_OOB), 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Normal termination (RFC 7609 4.8.1; requirements.tsv, group CLOSE): a test for each event in each
- * state, named state_event. The peer is scripted; D, C and A are the flags that the engine
- * posts. */
+/* Normal termination (RFC 7609 4.8.1; group CLOSE of requirements.tsv): a test for each event in
+ * each state, named state_event. The test speaks for the peer. D, C and A are the flags that the
+ * engine posts. */
 #include "tests/lib/connfix.h"
 
 #include "tests/lib/proves.h"
@@ -13,7 +13,7 @@
 
 #define SECOND 1000000ull
 
-/* The peer's message with these connection flags; it has read everything. */
+/* The peer has read everything, and sends a CDC with these connection flags. */
 static void peer(struct connfix *f, uint8_t conn_flags)
 {
 	connfix_peer_reads_all(f);
@@ -89,7 +89,7 @@ static struct connfix *peer_fin_close_wait(void)
 	return f;
 }
 
-/* Over, orderly, nothing left behind. */
+/* The connection has ended in good order, and nothing is left of it. */
 static void expect_over(struct connfix *f)
 {
 	expect_closed(f, false);
@@ -98,7 +98,7 @@ static void expect_over(struct connfix *f)
 	connfix_free(f);
 }
 
-/* ---- rows ---- */
+/* ---- a test for each row of the table ---- */
 
 static void closed_rendezvous_complete(void **state)
 {
@@ -123,7 +123,7 @@ static void active_shutdown(void **state)
 	expect_w(f, 4, 103);
 	expect_flags(f, 0, 0);
 	smcr_conn_shutdown(f->conn);
-	expect_none(f); /* pending: the data have not completed */
+	expect_none(f); /* D waits: the data have not completed */
 	expect_state(f, SMCR_STATE_ACTIVE);
 	assert_int_equal(connfix_space(f), 0);
 	connfix_complete(f);
@@ -134,7 +134,8 @@ static void active_shutdown(void **state)
 	PROVES("CLOSE-1");
 }
 
-/* Data that wait for window go before D; CDCs count as much as writes. */
+/* Data that wait for a window are sent before D. D also waits for completions of CDCs, not only of
+ * writes. */
 static void active_shutdown_window_closed(void **state)
 {
 	(void)state;
@@ -144,7 +145,7 @@ static void active_shutdown_window_closed(void **state)
 	expect_flags(f, SMCR_CDC_WRITE_BLOCKED, 0);
 	smcr_conn_shutdown(f->conn);
 	connfix_complete(f);
-	expect_none(f); /* 1000 bytes are still to be written */
+	expect_none(f); /* 1000 bytes still have to be written */
 	connfix_peer_reads_all(f);
 	connfix_peer_cdc(f);
 	expect_w(f, 4, 1003);
@@ -157,7 +158,7 @@ static void active_shutdown_window_closed(void **state)
 	PROVES("CLOSE-1");
 }
 
-/* A stream of consumer updates must not put D off for ever: they ride on D. */
+/* A program that keeps reading must not put D off for ever: consumer updates are sent with D. */
 static void active_shutdown_while_reading(void **state)
 {
 	(void)state;
@@ -172,7 +173,7 @@ static void active_shutdown_while_reading(void **state)
 	connfix_complete(f);
 	expect_cdc(f, 0, 4, 0, 6, 0, D);
 	connfix_read(f, 1);
-	expect_cdc(f, 0, 4, 0, 7, 0, D); /* CLOSE-6: updates still flow, D stays */
+	expect_cdc(f, 0, 4, 0, 7, 0, D); /* CLOSE-6: updates still go out, with D set */
 	connfix_free(f);
 	PROVES("CLOSE-6 CDC-4");
 }
@@ -189,7 +190,7 @@ static void active_close_unread(void **state)
 	expect_state(f, SMCR_STATE_PEER_ABORT_WAIT);
 	connfix_free(f);
 
-	f = active(); /* taken from the engine, but never read by the program */
+	f = active(); /* the program did not read what the daemon took from the engine */
 	peer_data(f, 10);
 	expect_event(f, SMCR_CONN_READABLE);
 	connfix_read(f, 10);
@@ -211,7 +212,7 @@ static void active_close(void **state)
 	connfix_write(f, 100);
 	expect_w(f, 4, 103);
 	expect_flags(f, 0, 0);
-	smcr_conn_close(f->conn, false); /* CLOSE-7: returns, completes in the background */
+	smcr_conn_close(f->conn, false); /* CLOSE-7: the call returns, the engine sends the rest */
 	expect_none(f);
 	expect_state(f, SMCR_STATE_ACTIVE);
 	connfix_complete(f);
@@ -230,7 +231,7 @@ static void active_done(void **state)
 	peer(f, D);
 	expect_event(f, SMCR_CONN_READABLE);
 	expect_state(f, SMCR_STATE_APP_CLOSE_WAIT_1);
-	assert_false(smcr_conn_rx_eof(f->conn)); /* remaining data first */
+	assert_false(smcr_conn_rx_eof(f->conn)); /* the program reads the remaining data first */
 	connfix_read(f, 10);
 	assert_true(smcr_conn_rx_eof(f->conn));
 	connfix_write(f, 5); /* the other direction goes on */
@@ -255,12 +256,12 @@ static void active_closed(void **state)
 	PROVES("CLOSE-1");
 }
 
-/* C with data that can no longer be sent, in each of the three states. Nothing more will come from
- * the peer, so the completion of the own A is the end. */
+/* The peer's C comes while data wait that cannot be sent any more; in each of the three states.
+ * Nothing more will come from the peer, so the connection ends when the own A completes. */
 static void c_with_data_to_send(struct connfix *f)
 {
 	connfix_write(f, 10000);
-	f->seen = f->num_posts; /* 9996 written, 4 wait */
+	f->seen = f->num_posts; /* 9996 bytes are written, 4 wait */
 	f->out_seq++;
 	connfix_peer_flags(f, 0, C | f->peer_conn_flags);
 	expect_event(f, SMCR_CONN_RESET);
@@ -278,8 +279,8 @@ static void active_closed_with_data_to_send(void **state)
 	c_with_data_to_send(active());
 	c_with_data_to_send(app_close_wait_1(D));
 
-	/* AppCloseWait2 is reached with everything sent; what can still wait there is data that the
-	 * program committed before a shutdown that is pending in AppCloseWait1. */
+	/* AppCloseWait2 begins with everything sent. Data that still wait belong to a shutdown that
+	 * is pending in AppCloseWait1. */
 	struct connfix *f = app_close_wait_1(D);
 	connfix_write(f, 10000);
 	f->seen = f->num_posts;
@@ -328,7 +329,7 @@ static void peer_close_wait_closed_after_close(void **state)
 	PROVES("CLOSE-1 CLOSE-2 RMB-8");
 }
 
-/* The own C is answered before its completion is seen: CLOSED waits for that. */
+/* The peer answers the own C before the C completes: CLOSED waits for the completion. */
 static void peer_close_wait_closed_early(void **state)
 {
 	(void)state;
@@ -360,7 +361,7 @@ static void peer_close_wait_closed_after_shutdown(void **state)
 	expect_event(f, SMCR_CONN_READABLE);
 	expect_state(f, SMCR_STATE_APP_FIN_CLOSE_WAIT);
 	assert_true(smcr_conn_rx_eof(f->conn));
-	connfix_run(f, 10000 * SECOND); /* the program takes its time: no timer any more */
+	connfix_run(f, 10000 * SECOND); /* the program may take its time: no timer runs any more */
 	expect_no_event(f);
 	expect_state(f, SMCR_STATE_APP_FIN_CLOSE_WAIT);
 	connfix_free(f);
@@ -386,7 +387,7 @@ static void peer_close_wait_close_after_shutdown(void **state)
 	peer(f, C | D);
 	expect_over(f);
 
-	f = peer_close_wait_1(); /* unread data */
+	f = peer_close_wait_1(); /* with unread data */
 	peer_data(f, 10);
 	expect_event(f, SMCR_CONN_READABLE);
 	smcr_conn_close(f->conn, false);
@@ -397,8 +398,8 @@ static void peer_close_wait_close_after_shutdown(void **state)
 	PROVES("CLOSE-1");
 }
 
-/* D is posted but not completed when the program closes and the peer's C comes: C still goes out.
- */
+/* D is posted but has not completed when the program closes and the peer's C comes. C still goes
+ * out. */
 static void peer_close_wait_closed_while_c_waits(void **state)
 {
 	(void)state;
@@ -418,7 +419,7 @@ static void peer_close_wait_closed_while_c_waits(void **state)
 	PROVES("CLOSE-1");
 }
 
-/* Own C is sent: only TCP is reset (A40). */
+/* The own C was sent, so only TCP is reset (A40). */
 static void peer_close_wait_timer(void **state)
 {
 	(void)state;
@@ -438,7 +439,7 @@ static void peer_close_wait_timer(void **state)
 	smcr_conn_close(f->conn, false);
 	connfix_complete(f);
 	connfix_run(f, 59 * SECOND);
-	peer(f, D); /* puts nothing off */
+	peer(f, D); /* does not put the end off */
 	f->seen = f->num_posts;
 	connfix_run(f, SECOND);
 	expect_closed(f, true);
@@ -447,8 +448,8 @@ static void peer_close_wait_timer(void **state)
 	PROVES("CLOSE-1 CLOSE-4");
 }
 
-/* After shutdown(WR) only, two hours without CDC; each CDC starts them anew. Own C is not sent, so
- * the stall becomes an abort (ABORT-4, A40). */
+/* After shutdown(WR) two hours may pass without a CDC; each CDC starts the timer anew. The own C
+ * was not sent, so the connection is aborted (ABORT-4, A40). */
 static void peer_close_wait_half_close_timer(void **state)
 {
 	(void)state;
@@ -480,7 +481,7 @@ static void app_fin_close_wait_close(void **state)
 	connfix_complete(f);
 	expect_over(f);
 
-	f = peer_close_wait_1(); /* unread data: no matter, the peer's C was seen (A22) */
+	f = peer_close_wait_1(); /* unread data do not matter: the peer's C was seen (A22) */
 	connfix_peer_writes(f, 10);
 	peer(f, C);
 	expect_event(f, SMCR_CONN_READABLE);
@@ -526,7 +527,7 @@ static void app_close_wait_closed(void **state)
 	PROVES("CLOSE-1");
 }
 
-/* After the peer's C nothing can be sent any more: a program that writes all the same is told. */
+/* After the peer's C nothing can be sent any more: a program that writes gets an error. */
 static void app_close_wait_write_after_closed(void **state)
 {
 	(void)state;
@@ -577,7 +578,7 @@ static void app_close_wait_close_closed_not_seen(void **state)
 	expect_w(f, 4, 13);
 	expect_flags(f, 0, 0);
 	smcr_conn_close(f->conn, false);
-	expect_none(f); /* drain */
+	expect_none(f); /* the data that wait go out first */
 	connfix_complete(f);
 	expect_flags(f, 0, C);
 	expect_state(f, SMCR_STATE_PEER_FIN_CLOSE_WAIT);
@@ -601,8 +602,8 @@ static void peer_fin_close_wait_closed(void **state)
 	PROVES("CLOSE-1 RMB-8");
 }
 
-/* An element is zeroed for its next connection as far as the last one's peer may have written:
- * after C what it has told of, else all. */
+/* Before another connection gets the element, all that the last peer may have written is zeroed.
+ * That is what the peer has told if C came, else the whole element. */
 static void what_is_zeroed_next(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Normal termination (RFC 7609 4.8.1), what crosses the rows of its table: both sides at once, data
- * and FIN at the wrong time, peers that stall. The table itself: test_close.c. */
+/* Normal termination (RFC 7609 4.8.1) where several rows of its table meet: both sides close at
+ * once, data and FIN come at the wrong time, peers stall. test_close.c has a test for each row. */
 #include "tests/lib/connfix.h"
 
 #include "tests/lib/proves.h"
@@ -11,7 +11,7 @@
 
 #define SECOND 1000000ull
 
-/* The peer's message with these connection flags; it has read everything. */
+/* The peer has read everything, and sends a CDC with these connection flags. */
 static void peer(struct connfix *f, uint8_t conn_flags)
 {
 	connfix_peer_reads_all(f);
@@ -29,7 +29,7 @@ static struct connfix *active(void)
 	return connfix_new(NULL);
 }
 
-/* CLOSE-3: both close at once, both take the active path. */
+/* CLOSE-3: both sides close at once, and both take the active path. */
 static void both_close_at_once(void **state)
 {
 	(void)state;
@@ -51,7 +51,7 @@ static void both_close_at_once(void **state)
 	PROVES("CLOSE-3");
 }
 
-/* One after the other, half closed first, data both ways meanwhile. */
+/* Both sides half-close, one after the other, with data in both directions meanwhile. */
 static void half_close_and_answer(void **state)
 {
 	(void)state;
@@ -68,7 +68,7 @@ static void half_close_and_answer(void **state)
 	assert_true(smcr_conn_rx_eof(b->conn));
 	connfix_write(b, 9000);
 	connfix_deliver(b);
-	connfix_read(a, 9000); /* the update flows after D */
+	connfix_read(a, 9000); /* a consumer update goes out after D */
 	connfix_complete(b);
 	connfix_deliver(a);
 	connfix_complete(a);
@@ -88,7 +88,7 @@ static void half_close_and_answer(void **state)
 	PROVES("CLOSE-6");
 }
 
-/* CLOSE-6, CDC-13: after C nothing is posted, whatever comes. */
+/* CLOSE-6, CDC-13: after C nothing is posted, whatever comes from the peer. */
 static void nothing_after_closed(void **state)
 {
 	(void)state;
@@ -107,8 +107,8 @@ static void nothing_after_closed(void **state)
 	PROVES("CLOSE-6 CDC-13");
 }
 
-/* CLOSE-8: data after the own C are discarded, TCP is reset, nothing is sent; the element is kept
- * until the peer is done with it. */
+/* CLOSE-8: data that come after the own C are discarded. TCP is reset, no CDC goes out, and the
+ * element is kept until the peer has sent C. */
 static void data_after_own_closed(void **state)
 {
 	(void)state;
@@ -124,7 +124,7 @@ static void data_after_own_closed(void **state)
 	assert_true(connfix_gone(f));
 	connfix_free(f);
 
-	f = active(); /* with the peer's C in the same message it is done at once */
+	f = active(); /* if C is in the same message, the connection ends at once */
 	smcr_conn_close(f->conn, false);
 	expect_flags(f, 0, C);
 	connfix_complete(f);
@@ -138,7 +138,7 @@ static void data_after_own_closed(void **state)
 	PROVES("CLOSE-8 CDC-13");
 }
 
-/* Data that come between close() and C: nobody will read them, as on TCP. */
+/* Data come between close() and the own C: nobody will read them, as on TCP. */
 static void data_while_closing(void **state)
 {
 	(void)state;
@@ -153,8 +153,8 @@ static void data_while_closing(void **state)
 	connfix_free(f);
 }
 
-/* A peer that takes nothing any more keeps a closing connection for a bounded time; one that does
- * keeps it alive (ABORT-4). */
+/* If the peer consumes nothing any more, a closing connection lasts for a limited time. A peer that
+ * still consumes keeps it alive (ABORT-4). */
 static void drain_stalls(void **state)
 {
 	(void)state;
@@ -170,9 +170,9 @@ static void drain_stalls(void **state)
 	f->seen = f->num_posts;
 	f->out_seq++;
 	connfix_run(f, 30 * SECOND);
-	connfix_complete(f); /* of the 100 bytes: progress too */
+	connfix_complete(f); /* the completion of 100 bytes is progress too */
 	connfix_run(f, 59 * SECOND);
-	connfix_peer_cdc(f); /* nothing new in it: none */
+	connfix_peer_cdc(f); /* a CDC with nothing new is no progress */
 	expect_no_event(f);
 	connfix_run(f, SECOND);
 	expect_closed(f, true);
@@ -182,11 +182,11 @@ static void drain_stalls(void **state)
 	PROVES("ABORT-4");
 }
 
-/* TERM-3, A28: FIN before D or C. */
+/* TERM-3, A28: FIN comes before D or C. */
 static void fin_before_cdc(void **state)
 {
 	(void)state;
-	struct connfix *f = active(); /* the CDC follows */
+	struct connfix *f = active(); /* the CDC with D or C follows in time */
 	smcr_conn_tcp_event(f->conn, SMCR_TCP_FIN);
 	connfix_run(f, SECOND / 2);
 	peer(f, D);
@@ -196,7 +196,7 @@ static void fin_before_cdc(void **state)
 	expect_state(f, SMCR_STATE_APP_CLOSE_WAIT_1);
 	connfix_free(f);
 
-	f = active(); /* others come first, each a sign that the peer is at work */
+	f = active(); /* other CDCs come first: each shows that the peer is at work */
 	smcr_conn_tcp_event(f->conn, SMCR_TCP_FIN);
 	for (unsigned int i = 0; i < 5; i++) {
 		connfix_run(f, SECOND - 1);
@@ -207,7 +207,7 @@ static void fin_before_cdc(void **state)
 	expect_event(f, SMCR_CONN_RESET);
 	connfix_free(f);
 
-	f = active(); /* it does not */
+	f = active(); /* no CDC follows */
 	smcr_conn_tcp_event(f->conn, SMCR_TCP_FIN);
 	connfix_run(f, SECOND - 1);
 	expect_no_event(f);
@@ -217,7 +217,7 @@ static void fin_before_cdc(void **state)
 	expect_state(f, SMCR_STATE_PEER_ABORT_WAIT);
 	connfix_free(f);
 
-	f = active(); /* the peer may be waiting for the program here to read */
+	f = active(); /* the peer may be waiting for this side's program to read */
 	peer_data(f, 10);
 	expect_event(f, SMCR_CONN_READABLE);
 	smcr_conn_tcp_event(f->conn, SMCR_TCP_FIN);
@@ -228,7 +228,7 @@ static void fin_before_cdc(void **state)
 	expect_event(f, SMCR_CONN_RESET);
 	connfix_free(f);
 
-	f = active(); /* expected: no grace needed */
+	f = active(); /* D came before: FIN is expected and starts no timer */
 	peer(f, D);
 	expect_event(f, SMCR_CONN_READABLE);
 	smcr_conn_tcp_event(f->conn, SMCR_TCP_FIN);
@@ -236,7 +236,7 @@ static void fin_before_cdc(void **state)
 	expect_no_event(f);
 	connfix_free(f);
 
-	/* Overtaken even the gate. */
+	/* FIN even comes before the gate opens. */
 	struct connfix_params params = { .gate_shut = true };
 	f = connfix_new(&params);
 	f->conn->tcp_fin = true;

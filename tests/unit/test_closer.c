@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors whose close() blocks: nobody waits for those of somebody else. */
+/* Descriptors whose close() blocks: nobody waits for a descriptor of another user. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +15,9 @@
 #include "tests/lib/tries.h"
 
 #define PATIENCE_MS 60000
-#define CROWD       62 /* sockets of one user; two more and nothing else is taken from it */
-#define USERS       3  /* of this kind */
+/* sockets of one user; with two more the closer would take no more from this user */
+#define CROWD 62
+#define USERS 3 /* users with so many sockets */
 
 /* A connection whose last close() waits a very long time for a peer that does not read. */
 struct slow {
@@ -79,7 +80,8 @@ static void nobody_waits_for_another_user(void **state)
 		assert_int_equal(close_pending(&users[u]), CROWD);
 		assert_false(close_overdue(&users[u]));
 	}
-	/* one after the other, and as soon as its peer reads */
+	/* descriptors of another user are closed one after the other, each as soon as its peer
+	 * reads */
 	for (int i = 0; i < 3; i++) {
 		struct slow slow = slow_new();
 		close_foreign(slow.near, &other);
@@ -87,14 +89,14 @@ static void nobody_waits_for_another_user(void **state)
 		read_all(slow.far);
 		until_closed(&other, 0);
 	}
-	/* many of its own: each has its turn */
+	/* many of this user's: each is closed in its turn */
 	struct slow own[12];
 	for (int i = 0; i < 12; i++) {
 		own[i] = slow_new();
 		close_foreign(own[i].near, &other);
 	}
 	for (int i = 0; i < 12; i++)
-		close(own[i].far); /* which resets it, as bytes are unread */
+		close(own[i].far); /* resets the connection, as bytes are unread */
 	until_closed(&other, 0);
 	for (unsigned int u = 0; u < USERS; u++) {
 		TRIES("user %u", u);

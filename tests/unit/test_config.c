@@ -51,7 +51,7 @@ static void write_file(const char *path, const char *text)
 	fclose(file);
 }
 
-/* The sentences of what was wrong, a line each. */
+/* The errors, one sentence a line. */
 static char errors[64 * 1024];
 
 static int load(const char *path, struct config *ret_config)
@@ -114,7 +114,7 @@ static void values_are_read_and_later_files_win(void **state)
 	assert_int_equal(config.engine.max_links, 3);
 	assert_int_equal(config.engine.retry_alternative_ms, 500);
 	assert_int_equal(config.engine.retry_ms, 2000);
-	assert_int_equal(config.engine.test_link_interval, UINT64_MAX); /* never */
+	assert_int_equal(config.engine.test_link_interval, UINT64_MAX); /* never probed */
 	assert_int_equal(config.engine.add_link_retry, 5000000);
 	assert_int_equal(config.tcp_keepalive_min_seconds, 3);
 	assert_string_equal(config.admin_group, "root");
@@ -129,7 +129,7 @@ static void values_are_read_and_later_files_win(void **state)
 	config_free(&config);
 }
 
-/* Each wrong line is refused with the file, the line and the key in the sentence. */
+/* A wrong line is refused with a sentence that names the file, the line and the key. */
 static void errors_name_file_line_and_key(void **state)
 {
 	static const struct {
@@ -323,7 +323,7 @@ static void many_errors_are_counted_and_not_all_kept(void **state)
 	config_notes_free(&notes);
 }
 
-/* libinih would make two lines of it, and take the second for another key. */
+/* libinih would split the line in two, and take the second part for another key. */
 static void a_line_too_long_is_refused_whole(void **state)
 {
 	struct config config;
@@ -333,7 +333,7 @@ static void a_line_too_long_is_refused_whole(void **state)
 	write_file(dir->file, line);
 	assert_int_equal(load(dir->file, &config), -EINVAL);
 	assert_non_null(strstr(errors, ":1: the line is longer than"));
-	assert_ptr_equal(strchr(errors, '\n'), errors + strlen(errors) - 1); /* one error */
+	assert_ptr_equal(strchr(errors, '\n'), errors + strlen(errors) - 1); /* exactly one error */
 	snprintf(comment, sizeof(comment), "# %0300d\n\t; %0300d\n", 0, 0);
 	write_file(dir->file, comment);
 	assert_int_equal(load(dir->file, &config), 0);
@@ -353,7 +353,7 @@ static void what_cannot_be_read_is_an_error(void **state)
 	unlink(dir->more_dir);
 }
 
-/* Nothing there blocks, and a reload reads the same again. */
+/* To open or read such a file does not block, and a reload refuses it again. */
 static void pipes_and_devices_are_refused(void **state)
 {
 	struct config config;
@@ -369,7 +369,8 @@ static void pipes_and_devices_are_refused(void **state)
 	assert_int_equal(load(dir->file, &config), -EINVAL);
 	assert_non_null(strstr(errors, "is no regular file"));
 	unlink(dir->more);
-	assert_int_equal(symlink("/dev/null", dir->more), 0); /* switched off */
+	assert_int_equal(symlink("/dev/null", dir->more),
+			 0); /* as administrators switch a file off */
 	assert_int_equal(load(dir->file, &config), 0);
 	config_free(&config);
 	unlink(dir->file);
@@ -378,7 +379,7 @@ static void pipes_and_devices_are_refused(void **state)
 	assert_non_null(strstr(errors, "is no regular file"));
 }
 
-/* A line may be as long as its file, and is in memory as a whole. */
+/* A line may be as long as its file, and libinih has the whole line in memory. */
 static void large_files_are_refused(void **state)
 {
 	struct config config;
@@ -465,7 +466,7 @@ static void what_is_wrong_on_the_command_line_is_told(void **state)
 	config_notes_free(&notes);
 }
 
-/* "key from>to" of each change, with blanks between. */
+/* Writes "key from>to" for each change, with blanks between. */
 static void write_change(void *arg, const struct config_change *change)
 {
 	char *text = arg;
@@ -508,7 +509,7 @@ static void what_differs_is_told_whatever_the_spelling(void **state)
 	config_free(&config[1]);
 }
 
-/* Without any name smcrd has more RNICs, not less. */
+/* Without any name in the files smcrd uses all RNICs that it finds. */
 static void no_name_means_what_is_found(void **state)
 {
 	struct config config[2];
@@ -559,7 +560,7 @@ static void what_takes_a_restart_keeps_its_value(void **state)
 	const struct config_setting *setting =
 		config_next_setting(&config[1], key_of("socket"), NULL);
 	assert_string_equal(setting->after_restart, "/run/b.sock");
-	/* and once more: it is still what holds */
+	/* the configuration in force is still the first */
 	struct config third;
 	write_file(dir->file, "socket = /run/a.sock\n");
 	assert_int_equal(load(dir->file, &third), 0);
@@ -573,7 +574,7 @@ static void what_takes_a_restart_keeps_its_value(void **state)
 	config_free(&third);
 }
 
-/* What was taken back at run time is a change when the files bring it back. */
+/* A setting that was taken back at run time counts as a change if the files still have it. */
 static void what_was_taken_back_is_back_with_the_next_one(void **state)
 {
 	struct config config[2];
@@ -598,7 +599,8 @@ static void what_was_taken_back_is_back_with_the_next_one(void **state)
 	config_free(&config[1]);
 }
 
-/* One more or one less, by any of its names; not where smcrd uses what it finds. */
+/* One RNIC is added or taken away, by any of its names. This is refused where smcrd uses all RNICs
+ * that it finds. */
 static void rnics_come_and_go_at_run_time(void **state)
 {
 	static const struct {
@@ -649,7 +651,7 @@ static void rnics_come_and_go_at_run_time(void **state)
 	config_free(&config);
 }
 
-/* config_keep() puts one value in the place of one. */
+/* config_keep() keeps single values, so a list must never need a restart. */
 static void no_list_takes_a_restart(void **state)
 {
 	const struct config_key *key;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Random walks of two joined connections through their whole life: data, shutdown, close, abort,
- * TCP's FIN and RST, lost links, time. Whatever happens, every run ends with both connections told
- * and freed; runs in which nobody breaks anything end in good order with every byte delivered. */
+/* Random walks of two connections that are each other's peer, through their whole life: data,
+ * shutdown, close, abort, TCP's FIN and RST, lost links, time. Every run ends with both programs
+ * told and both connections freed. A run in which nobody breaks anything ends in good order, with
+ * every byte delivered. */
 #include "tests/lib/connfix.h"
 
 #include "tests/lib/proves.h"
@@ -11,15 +12,15 @@
 struct program {
 	struct connfix *f;
 	size_t to_send, sent, received;
-	bool shut, closed; /* it called shutdown(WR), close() or abort() */
-	bool tcp_told;     /* the end of its TCP reached the other side */
-	bool reset;        /* it saw RESET */
+	bool shut, closed; /* the program called shutdown(WR), close() or abort() */
+	bool tcp_told;     /* the end of this side's TCP has reached the other side */
+	bool reset;        /* the program was told RESET */
 };
 
 struct walk {
 	struct program side[2];
 	uint64_t seed;
-	bool rough; /* aborts, early closes and broken links allowed */
+	bool rough; /* aborts, early closes and broken links may happen */
 	bool lost;  /* a link was lost, or a timer ended a wait: the other side may not know yet */
 };
 
@@ -34,7 +35,7 @@ static bool usable(const struct program *p)
 	return !p->closed && !p->reset && !p->f->closed_raised;
 }
 
-/* What the host does with events: TCP ends with the connection. */
+/* Does what the host does at events: TCP ends with the connection. */
 static void take_events(struct program *p, struct program *other)
 {
 	struct connfix *f = p->f;
@@ -68,14 +69,14 @@ static void write_some(struct walk *w, struct program *p)
 static void read_some(struct walk *w, struct program *p)
 {
 	size_t n = connfix_readable(p->f);
-	if (!n || !usable(p)) /* the look may have ended it */
+	if (!n || !usable(p)) /* connfix_readable() may have ended the connection */
 		return;
 	n = dice(w, (uint32_t)n) + 1;
 	connfix_read(p->f, n);
 	p->received += n;
 }
 
-/* Ends as a polite program does: shutdown when all is sent, close when the peer's end was read. */
+/* Ends in good order: shutdown when all is sent, close when the peer's end was read. */
 static void end_politely(struct program *p)
 {
 	if (p->sent == p->to_send && !p->shut) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The control methods without a transport: what is refused, and what the shows look like. */
+/* The control methods without a socket: what is refused, and how views look. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,19 +24,18 @@
 #include "tests/lib/fabricfix.h"
 #include "tests/lib/tries.h"
 
-/* The engine of the commands is one of a pair with a link group; the fabric of the shows is empty.
- */
+/* Commands go to an engine of a pair that has a link group. The fabric of the views is empty. */
 struct fixture {
 	struct event_base *base;
 	struct config config;
 	struct control control;
-	struct smcr_engine *engine; /* of the fabric */
+	struct smcr_engine *engine; /* the fabric's engine */
 	struct pair *pair;
 	unsigned int num_replies;
-	uint64_t request; /* of the last reply that came later */
+	uint64_t request; /* number of the latest reply that came later */
 	json_t *reply;
-	size_t left;          /* connections that are there */
-	unsigned int drained; /* it was told so often that a drain begins or ends */
+	size_t left;          /* connections that smcrd has */
+	unsigned int drained; /* how often the host was told that a drain begins or ends */
 };
 
 static void on_reply(void *ctx, uint64_t request, char *reply)
@@ -85,7 +84,7 @@ static int setup(void **state)
 					      .shorts = fixture->config.shorts };
 	if (policy_new(&policy, &fixture->control.policy) < 0)
 		return -1;
-	log_open(-1, false); /* who asked for a command is of no interest here */
+	log_open(-1, false); /* the log lines about who asked for a command would only disturb */
 	*state = fixture;
 	return 0;
 }
@@ -106,7 +105,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A link group with two links; its id. */
+/* Makes a link group with two links. @return its id */
 static uint32_t have_group(struct fixture *fixture)
 {
 	int conn;
@@ -121,7 +120,7 @@ static uint32_t have_group(struct fixture *fixture)
 static const struct clients_asker nobody = { .request = 1,
 					     .cred = { .pid = 1, .uid = 65534, .gid = 65534 } };
 
-/* The parsed reply; its schema was looked at. */
+/* @return the parsed reply, which was checked against its schema */
 static json_t *ask_as(struct fixture *fixture, const struct clients_asker *asker,
 		      const char *request, size_t len)
 {
@@ -139,7 +138,7 @@ static json_t *ask(struct fixture *fixture, const char *request, size_t len)
 	return ask_as(fixture, &nobody, request, len);
 }
 
-/* A request of root that is left open. */
+/* Begins a request of root that is answered later. */
 static void start(struct fixture *fixture, uint64_t number, const char *request)
 {
 	const struct clients_asker root = { .request = number,
@@ -203,7 +202,7 @@ static void bad_requests_are_refused_by_name(void **state)
 	}
 }
 
-/* What an asker has said is cut anywhere, and told all the same. */
+/* Text of the asker is cut at any byte, and still makes a valid reply. */
 static void cut_words_are_told(void **state)
 {
 	char request[160] = "{\"method\":\"";
@@ -213,7 +212,7 @@ static void cut_words_are_told(void **state)
 	expect_error(ask(*state, request, strlen(request)), "unknown-method", NULL, "aaa?\"");
 }
 
-/* Where a part begins is what a reply has said, and nothing else. */
+/* A view begins again only at places that a reply has named. */
 static void only_places_of_the_view_are_taken(void **state)
 {
 	static const struct {
@@ -255,7 +254,7 @@ static void only_places_of_the_view_are_taken(void **state)
 	}
 }
 
-/* A request ends where its length says, whatever lies behind it. */
+/* A request ends where its length says, whatever bytes follow. */
 static void the_length_counts(void **state)
 {
 	static const char request[] = "{\"method\":\"info.show\"}garbage";
@@ -282,7 +281,7 @@ static void on_outcome(struct conn_asker *asker, enum ipc_outcome outcome, int e
 	assert_int_equal(fd, -1);
 }
 
-/* Nothing of what lay in smcrd's memory is told as the address of a socket that has none. */
+/* A socket without addresses is shown without, not with bytes from smcrd's memory. */
 static void a_socket_without_addresses_is_shown_without(void **state)
 {
 	static const char request[] = "{\"method\":\"connection.show\"}";
@@ -425,7 +424,8 @@ static void what_is_not_there_is_named(void **state)
 #define TEST_LINK_2  "{\"method\":\"link.test\",\"params\":{\"linkgroup\":1,\"link\":2}}"
 #define DELETE_GROUP "{\"method\":\"linkgroup.delete\",\"params\":{\"linkgroup\":1}}"
 
-/* Root, or the group if the configuration names one: as the primary or as another group. */
+/* Root may, and so may members of the group that the configuration names, be it their primary group
+ * or another. */
 static void only_administrators_may_change(void **state)
 {
 	struct fixture *fixture = *state;
@@ -433,7 +433,7 @@ static void only_administrators_may_change(void **state)
 	struct clients_asker asker = nobody;
 	assert_int_equal(have_group(fixture), 1);
 	size_t len = strlen(TEST_LINK_1);
-	asker.cred.gid = 0; /* root's group is not root */
+	asker.cred.gid = 0; /* membership in root's group is not enough */
 	expect_error(ask_as(fixture, &asker, TEST_LINK_1, len), "not-permitted", NULL, "root");
 
 	free(fixture->config.admin_group);
@@ -456,7 +456,7 @@ static void only_administrators_may_change(void **state)
 			 -EINPROGRESS);
 }
 
-/* A command that nobody may start is refused before its parameters are looked at. */
+/* A command is refused to a user without rights before its parameters are looked at. */
 static void a_stranger_learns_nothing(void **state)
 {
 	expect_error(ask(*state, DELETE_GROUP, strlen(DELETE_GROUP)), "not-permitted", NULL,
@@ -507,7 +507,7 @@ static void a_deleted_group_counts_its_connections(void **state)
 
 #define ADD_LINK "{\"method\":\"link.add\",\"params\":{\"linkgroup\":1}}"
 
-/* What the engine says of an added link, and of one that it has only asked for. */
+/* The engine tells that a link was added, or that it was only asked for. */
 static void results_of_added_links(void **state)
 {
 	struct fixture *fixture = *state;
@@ -516,7 +516,7 @@ static void results_of_added_links(void **state)
 	assert_int_equal(have_group(fixture), 1);
 	start(fixture, 1, ADD_LINK);
 	start(fixture, 2, ADD_LINK);
-	control_command_done(&fixture->control, 1, &added); /* the engine counts from 1 */
+	control_command_done(&fixture->control, 1, &added); /* the engine counts commands from 1 */
 	assert_int_equal(fixture->request, 1);
 	assert_int_equal(json_integer_value(result_of(fixture->reply, "link")), 3);
 	assert_true(json_is_false(result_of(fixture->reply, "requested")));
@@ -528,11 +528,12 @@ static void results_of_added_links(void **state)
 	const char *keys[] = { "link", "connections", "rtt_us" };
 	for (size_t i = 0; i < 3; i++)
 		assert_true(json_is_null(result_of(fixture->reply, keys[i])));
-	control_command_done(&fixture->control, 2, &asked); /* of nobody's any more */
+	control_command_done(&fixture->control, 2,
+			     &asked); /* nobody waits for this outcome any more */
 	assert_int_equal(fixture->num_replies, 2);
 }
 
-/* Nobody waits any more: no reply, and what was started goes on. */
+/* The asker has gone: no reply is sent, and the command goes on. */
 static void an_asker_who_goes_gets_no_reply(void **state)
 {
 	struct fixture *fixture = *state;
@@ -612,7 +613,8 @@ static json_t *change_rule(struct fixture *fixture, const char *method, const ch
 	return ask_as(fixture, &root, text, (size_t)len);
 }
 
-/* The texts of the rules, separated by commas, then what happens to other connections. */
+/* Compares the texts of the rules, separated by commas and followed by what happens to other
+ * connections. */
 static void expect_policy(struct fixture *fixture, const char *words)
 {
 	static const char show[] = "{\"method\":\"policy.show\"}";
@@ -649,7 +651,7 @@ static void rules_come_and_go(void **state)
 	expect_error(change_rule(fixture, "policy.delete", "deny port 24"), "not-found", NULL,
 		     "deny port 24");
 	expect_text(change_rule(fixture, "policy.delete", "deny port 22"), "after a restart");
-	/* A rule that comes takes an old one's place, but stands last. */
+	/* A new rule takes the memory of a deleted rule, but stands last. */
 	expect_text(change_rule(fixture, "policy.add", "deny port 25"), "deny port 25");
 	expect_policy(fixture, "allow uid 7, deny port 23, deny port 25, deny");
 	expect_text(change_rule(fixture, "policy.delete", "allow uid 7"), "do not go by it");
@@ -673,7 +675,7 @@ static void there_is_room_for_so_many_rules(void **state)
 #define DRAIN_WAIT "{\"method\":\"drain.begin\",\"params\":{\"wait\":true}}"
 #define DRAIN_OFF  "{\"method\":\"drain.end\"}"
 
-/* A request that is answered later. */
+/* Asks for a drain that is answered when it has ended. */
 static void ask_to_wait(struct fixture *fixture, uint64_t request)
 {
 	const struct clients_asker root = { .request = request,
@@ -692,7 +694,8 @@ static json_t *ask_root(struct fixture *fixture, const char *request)
 	return ask_as(fixture, &root, request, strlen(request));
 }
 
-/* Begun once, looked at until the last connection has ended; who waits is told then. */
+/* A drain is begun once, and smcrd looks until the last connection has ended. Then the asker is
+ * told. */
 static void a_drain_ends_with_the_last_connection(void **state)
 {
 	static const char show[] = "{\"method\":\"info.show\"}";
@@ -719,7 +722,7 @@ static void a_drain_ends_with_the_last_connection(void **state)
 	assert_int_equal(fixture->num_replies, 2);
 	assert_int_equal(fixture->request, 9);
 	assert_int_equal(json_integer_value(result_of(fixture->reply, "connections")), 0);
-	/* it goes on, and is told once */
+	/* the drain stays on, and its end is told once */
 	assert_false(control_drain_look(&fixture->control, 0));
 	assert_int_equal(fixture->num_replies, 2);
 	assert_true(fixture->control.drain.on);
@@ -742,12 +745,12 @@ static void a_drain_that_is_taken_back_fails_who_waits(void **state)
 	assert_string_equal(json_string_value(json_object_get(error, "code")), "failed");
 	assert_false(control_drain_look(&fixture->control, 0));
 	assert_int_equal(fixture->num_replies, 1);
-	ask_to_wait(fixture, 8); /* the end of the test forgets it */
+	ask_to_wait(fixture, 8); /* left open: the end of the test forgets this request */
 }
 
 struct told {
-	unsigned int ends;  /* of a drain, told for themselves */
-	unsigned int lines; /* all that was told */
+	unsigned int ends;  /* events about the end of a drain */
+	unsigned int lines; /* all events */
 };
 
 static bool count_event(void *arg, const struct event_record *event)
@@ -766,8 +769,8 @@ static void expect_told(const struct fixture *fixture, unsigned int ends, unsign
 	assert_int_equal(told.lines, lines);
 }
 
-/* The last one ends, and before smcrd looks again somebody comes: who has waited hears of it all
- * the same, and the log has it once. */
+/* The last connection ends, and a new one begins before smcrd looks again. The asker is told all
+ * the same, and the log has one line about it. */
 static void the_end_of_a_drain_is_told_once(void **state)
 {
 	struct fixture *fixture = *state;
@@ -785,7 +788,7 @@ static void the_end_of_a_drain_is_told_once(void **state)
 	expect_text(ask_root(fixture, DRAIN), "no connection is left");
 	assert_int_equal(fixture->num_replies, 2);
 	expect_told(fixture, 1, 5);
-	/* one that nobody had waited for */
+	/* a drain whose end nobody has waited for */
 	expect_text(ask_root(fixture, DRAIN_OFF), "may use SMC-R again");
 	expect_text(ask_root(fixture, DRAIN), "no connection is left");
 	assert_false(control_drain_look(&fixture->control, 0));
@@ -804,7 +807,7 @@ static void a_drain_that_had_ended_is_not_taken_back_from_who_waits(void **state
 	expect_text(ask_root(fixture, DRAIN_OFF), "may use SMC-R again");
 	assert_int_equal(fixture->num_replies, 2);
 	assert_non_null(json_object_get(fixture->reply, "result"));
-	/* the next drain is another one */
+	/* the next drain ends for itself */
 	fixture->left = 1;
 	ask_to_wait(fixture, 9);
 	assert_true(control_drain_look(&fixture->control, 1));
@@ -814,11 +817,12 @@ static void a_drain_that_had_ended_is_not_taken_back_from_who_waits(void **state
 
 /* ---- views in parts ---- */
 
-#define MOST_ROWS 64 /* in a reply */
+#define MOST_ROWS 64 /* in one reply */
 
 struct counts {
-	unsigned int rules[SMCR_MAX_RULES + 1]; /* by port: how often each was shown */
-	unsigned int failed[256];               /* by the last byte of the address */
+	unsigned int rules[SMCR_MAX_RULES + 1]; /* how often the rule of each port was shown */
+	/* how often each peer was shown, by the last byte of its address */
+	unsigned int failed[256];
 };
 
 static size_t count_rows(const json_t *reply, struct counts *counts)
@@ -852,7 +856,8 @@ static json_t *ask_policy(struct fixture *fixture, const char *after)
 
 static json_t *forget(struct fixture *fixture, const char *params);
 
-/* No reply is long; together they have everything once, whatever comes and goes meanwhile. */
+/* No reply is long. All parts of a view together have each row once, even if rows come and go
+ * meanwhile. */
 static void long_views_come_in_parts(void **state)
 {
 	struct fixture *fixture = *state;
@@ -872,7 +877,8 @@ static void long_views_come_in_parts(void **state)
 	unsigned int parts = 1;
 	for (; (next = json_object_get(reply, "next")); parts++) {
 		assert_int_equal(count_rows(reply, &counts), MOST_ROWS);
-		if (parts == 1) { /* the place itself, one before, one behind; one comes */
+		/* the row at the place goes, one before it and one behind it; a new one comes */
+		if (parts == 1) {
 			json_decref(change_rule(fixture, "policy.delete", "deny port 64"));
 			json_decref(change_rule(fixture, "policy.delete", "deny port 1"));
 			json_decref(change_rule(fixture, "policy.delete", "deny port 65"));
@@ -888,7 +894,7 @@ static void long_views_come_in_parts(void **state)
 	}
 	assert_true(count_rows(reply, &counts) < MOST_ROWS);
 	json_decref(reply);
-	assert_int_equal(parts, 5); /* 100 rules and 199 peers, 64 a part */
+	assert_int_equal(parts, 5); /* 100 rules and 199 peers, 64 in a part */
 	for (int i = 1; i <= 101; i++)
 		assert_int_equal(counts.rules[i], i != 65);
 	for (int i = 1; i <= 200; i++)
@@ -960,7 +966,7 @@ static void what_was_seen_is_shown_and_forgotten(void **state)
 	expect_lists(fixture, 0, 0);
 }
 
-/* Packets that are too large are another matter than whether SMC-R is used. */
+/* That packets are too large for a path says nothing about whether SMC-R is used. */
 static void paths_are_shown_and_forgotten(void **state)
 {
 	struct fixture *fixture = *state;
@@ -996,7 +1002,7 @@ static void paths_are_shown_and_forgotten(void **state)
 	assert_int_equal(engine->paths[3].until, 0);
 }
 
-/* Without BPF, or where a rule came late, it is the daemon that counts. */
+/* Where the BPF programs do not decide, or a rule came late, smcrd counts the hits itself. */
 static void hits_at_the_hand_over_are_shown(void **state)
 {
 	struct fixture *fixture = *state;
@@ -1017,7 +1023,8 @@ static void hits_at_the_hand_over_are_shown(void **state)
 	json_decref(reply);
 }
 
-/* The names of what speaks against SMC-R, as "no-bpf local-policy", for somebody without rights. */
+/* Asks without rights for what speaks against SMC-R, and compares with names such as "no-bpf
+ * local-policy". */
 static void expect_reasons(struct fixture *fixture, const char *params, const char *reasons)
 {
 	char request[256], names[256] = "";
@@ -1057,7 +1064,7 @@ static void a_connection_is_judged_beforehand(void **state)
 	expect_reasons(fixture, "{\"peer\":\"10.0.0.2\",\"local\":\"10.9.0.1\"}",
 		       "no-bpf local-policy");
 	expect_reasons(fixture, "{\"peer\":\"10.0.0.2\",\"local\":\"10.8.0.1\"}", "no-bpf");
-	/* a port that failed, then all of the peer */
+	/* first one port of the peer has failed, then the whole peer */
 	policy_failed(policy, &peer, FAILURE_ANSWER);
 	expect_reasons(fixture, "{\"peer\":\"10.0.0.2\",\"port\":81}", "no-bpf");
 	policy_failed(policy, &peer, FAILURE_PATH);
@@ -1118,7 +1125,8 @@ static union ipc_addr name(unsigned int host, uint16_t port)
 					 .sin_addr.s_addr = htonl(0x0A000000 + host) } };
 }
 
-/* Connections that stayed on TCP, of three users with five peers: number i is of user i % 3. */
+/* Makes connections that stayed on TCP, of three users with five peers: number i belongs to user i
+ * % 3. */
 static void have_connections(struct fixture *fixture)
 {
 	const struct conns_config config = { .base = fixture->base,
@@ -1144,7 +1152,7 @@ static void have_connections(struct fixture *fixture)
 	}
 }
 
-/* How many rows match, and in how many parts they come. */
+/* Expects so many rows that match, in so many parts. */
 static void expect_rows(struct fixture *fixture, const char *method, const char *params,
 			size_t rows, unsigned int parts)
 {
@@ -1167,16 +1175,18 @@ static void expect_rows(struct fixture *fixture, const char *method, const char 
 	assert_int_equal(parts, 1);
 }
 
-/* Who asks for little gets little, and the rows that smcrd looks at for it are bounded as well. */
+/* Filters apply before rows are written, and smcrd looks at a bounded number of rows for each
+ * part. */
 static void connections_are_chosen(void **state)
 {
 	static const char method[] = "connection.show";
 	struct fixture *fixture = *state;
 	have_connections(fixture);
-	expect_rows(fixture, method, "\"uid\":4294967295", 0, 2); /* 1024 a part */
-	expect_rows(fixture, method, "\"pid\":1500", 1, 2);       /* the newest */
+	/* after 1024 rows looked at a part ends */
+	expect_rows(fixture, method, "\"uid\":4294967295", 0, 2);
+	expect_rows(fixture, method, "\"pid\":1500", 1, 2); /* the newest connection */
 	expect_rows(fixture, method, "\"pid\":1", 1, 2);
-	expect_rows(fixture, method, "\"uid\":0", 500, 8); /* 64 rows a part */
+	expect_rows(fixture, method, "\"uid\":0", 500, 8); /* after 64 rows written a part ends */
 	expect_rows(fixture, method, "\"peer\":\"10.0.0.3\"", 300, 5);
 	expect_rows(fixture, method, "\"peer\":\"::ffff:10.0.0.3\"", 300, 5);
 	expect_rows(fixture, method, "\"peer\":\"10.0.0.5\"", 0, 2);
@@ -1225,7 +1235,7 @@ static void filters_are_checked(void **state)
 	}
 }
 
-/* The queue pairs of the pair's links cannot be shown. */
+/* Only filters are looked at: the queue pairs of these links cannot be shown. */
 static void groups_and_links_are_chosen(void **state)
 {
 	struct fixture *fixture = *state;
@@ -1241,7 +1251,8 @@ static void groups_and_links_are_chosen(void **state)
 
 /* ---- events ---- */
 
-/* The result of event.wait behind a place, taken over by the caller; NULL: it waits. */
+/* The result of event.wait behind a place, which the caller owns. @return NULL if the request
+ * waits */
 static json_t *wait_for(struct fixture *fixture, const char *after, char ret_next[64])
 {
 	char request[128] = "{\"method\":\"event.wait\"}", *text = NULL;
@@ -1280,9 +1291,8 @@ static void happen(struct events *events, unsigned int times)
 		events_command(events, "link.delete", false, "done");
 }
 
-/* Whoever goes on behind what it was told last misses nothing, and learns what it came too late
- * for.
- */
+/* A reader that asks behind the last place it was told misses no event, and learns how many are no
+ * longer kept. */
 static void events_are_waited_for(void **state)
 {
 	struct fixture *fixture = *state;
@@ -1315,7 +1325,7 @@ static void events_are_waited_for(void **state)
 	events_free(events);
 }
 
-/* Who waits for some events only is told how far the others have come. */
+/* A reader that waits for some kinds of events is also told how far the other events have come. */
 static void events_are_chosen(void **state)
 {
 	struct fixture *fixture = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Captures: who may ask, what with, how many run, and what is written of a message. */
+/* Captures: who may ask, with which memory, how many run, and what is written about a message. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,9 +33,9 @@ static int memory_of(size_t len, int seals)
 	return fd;
 }
 
-static char refusal_text[300]; /* of the last one */
+static char refusal_text[300]; /* the text of the latest refusal */
 
-/* The reply that came later. */
+/* The reply that came later, to a capture that has ended. */
 static struct {
 	uint64_t request;
 	char *reply;
@@ -49,7 +49,7 @@ static void on_reply(void *ctx, uint64_t request, char *reply)
 	told.reply = reply;
 }
 
-/* @return "": it has begun; else the code of the refusal, until the next call */
+/* @return "" if the capture has begun, else the code of the refusal, valid until the next call */
 static const char *ask(struct controlfix *fix, uint64_t request, uid_t uid, int fd,
 		       const char *params)
 {
@@ -83,7 +83,7 @@ static void only_administrators_capture(void **state)
 	assert_string_equal(ask(fix, 1, 65534, fd, ""), "not-permitted");
 	free(fix->config.admin_group);
 	fix->config.admin_group = strdup("operators");
-	fix->config.admin_gid = 0; /* that of who asks */
+	fix->config.admin_gid = 0; /* the group of the asker */
 	assert_string_equal(ask(fix, 2, 65534, fd, "\"data\":true"), "not-permitted");
 	assert_string_equal(ask(fix, 3, 65534, fd, "\"data\":false"), "");
 	assert_string_equal(ask(fix, 4, 0, fd, "\"data\":true"), "");
@@ -114,7 +114,7 @@ static void memory_has_to_be_sound(void **state)
 		close(fd);
 	}
 	assert_string_equal(ask(fix, 1, 0, -1, "\"peer\":\"nonsense\""), "bad-parameter");
-	int fd = memory_of(CAPTURE_MIN_SIZE, SEALS); /* and nothing is left of the others */
+	int fd = memory_of(CAPTURE_MIN_SIZE, SEALS); /* a refused request leaves nothing behind */
 	assert_string_equal(ask(fix, 2, 0, fd, ""), "");
 	close(fd);
 }
@@ -130,14 +130,14 @@ static void two_run_at_a_time(void **state)
 	assert_true(capture_ring_has_begun(&ring));
 	assert_string_equal(ask(fix, 2, 0, fd, "\"linkgroup\":1"), "");
 	assert_string_equal(ask(fix, 3, 0, fd, ""), "busy");
-	/* by whom, and since when */
+	/* the refusal says who captures, and since when */
 	char holder[64], program[16];
 	const char *second;
 	assert_int_equal(prctl(PR_GET_NAME, program), 0);
 	snprintf(holder, sizeof(holder), "%s (pid %d, uid 0) since 20", program, (int)getpid());
 	assert_non_null(second = strstr(refusal_text, holder));
 	assert_non_null(strstr(second + 1, holder));
-	control_forget(&fix->control, 3); /* which is none */
+	control_forget(&fix->control, 3); /* no capture has this number */
 	assert_string_equal(ask(fix, 4, 0, fd, ""), "busy");
 	control_forget(&fix->control, 1);
 	assert_string_equal(ask(fix, 5, 0, fd, ""), "");
@@ -164,7 +164,7 @@ static void let_time_pass(const struct controlfix *fix)
 	event_base_dispatch(fix->base);
 }
 
-/* Whoever captures it alone is told; the other capture goes on. */
+/* A capture of this group alone ends, and its asker is told; the other capture goes on. */
 static void a_capture_ends_with_its_group(void **state)
 {
 	struct controlfix *fix = *state;
@@ -177,14 +177,14 @@ static void a_capture_ends_with_its_group(void **state)
 	assert_null(told.reply);
 	assert_int_equal(smcr_engine_command(fix->control.engine, &end, &id), 0);
 	pair_run(fix->pair, 1000000);
-	assert_null(told.reply); /* not from inside the engine */
+	assert_null(told.reply); /* the reply does not come while the engine is running */
 	let_time_pass(fix);
 	assert_int_equal(told.request, 2);
 	assert_non_null(strstr(told.reply, "link group 1 has ended"));
 	assert_null(strstr(told.reply, "error"));
 	free(told.reply);
 	told.reply = NULL;
-	control_forget(&fix->control, 2); /* its session goes: it was told already */
+	control_forget(&fix->control, 2); /* its session ends, but the reply was sent already */
 	assert_string_equal(ask(fix, 3, 0, fd, ""), "");
 	assert_string_equal(ask(fix, 4, 0, fd, ""), "busy");
 	let_time_pass(fix);
@@ -192,9 +192,9 @@ static void a_capture_ends_with_its_group(void **state)
 	close(fd);
 }
 
-/* ---- what is written ---- */
+/* ---- records ---- */
 
-#define LINK_REF 1 /* of the fixture's first link */
+#define LINK_REF 1 /* reference of the first link of the fixture */
 
 static uint64_t marks[FABRIC_MARKS];
 
@@ -224,12 +224,12 @@ static void give(struct capture_sink *sink, const struct controlfix *fix, const 
 
 struct taken {
 	struct capture_message message;
-	const uint8_t *data; /* until the next one */
+	const uint8_t *data; /* valid until the next record is read */
 };
 
 static uint8_t record[1000];
 
-/* @return its length, 0: there is none */
+/* @return length of the record, 0 if there is none */
 static size_t next_record(struct capture_ring *reader)
 {
 	ssize_t n = capture_ring_get(reader, record, sizeof(record));
@@ -249,7 +249,7 @@ static struct taken next_message(struct capture_ring *reader)
 
 static const uint8_t cdc[44] = { SMCR_CDC_TYPE, 44, 1, 2, 3 };
 static const uint8_t test_link[44] = { 7, 44, 0, 0, 1, 2, 3 };
-/* CONFIRM RKEY, one key and one address */
+/* CONFIRM RKEY with one key and one address */
 static const uint8_t llc[44] = { 6, 44, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 5, 6, 7, 8 };
 
 static void a_link_is_told_once(void **state)
@@ -261,7 +261,7 @@ static void a_link_is_told_once(void **state)
 	struct capture_link link;
 	give(&sink, fix, cdc, sizeof(cdc), false);
 	give(&sink, fix, llc, sizeof(llc), false);
-	give(&sink, fix, llc, sizeof(llc), true); /* not wanted */
+	give(&sink, fix, llc, sizeof(llc), true); /* this capture does not want received messages */
 	size_t n = next_record(&reader);
 	assert_true(capture_link_take(record, n, &link));
 	const struct smcr_link_view real = pair_link_view(fix->pair, PAIR_SERVER, 1);
@@ -278,7 +278,7 @@ static void a_link_is_told_once(void **state)
 	assert_int_equal(taken.message.length, 44);
 	assert_memory_equal(taken.data, cdc, 44);
 	taken = next_message(&reader);
-	assert_memory_equal(taken.data, llc, 44); /* root sees the keys */
+	assert_memory_equal(taken.data, llc, 44); /* root's capture has the keys */
 	assert_int_equal(next_record(&reader), 0);
 }
 
@@ -291,13 +291,13 @@ static void keys_and_data_are_roots(void **state)
 	sink.hide_keys = true;
 	give(&sink, fix, llc, sizeof(llc), false);
 	give(&sink, fix, cdc, sizeof(cdc), false);
-	next_record(&reader); /* the link */
+	next_record(&reader); /* the description of the link */
 	struct taken taken = next_message(&reader);
 	assert_int_equal(taken.message.flags, CAPTURE_SENT | CAPTURE_HIDDEN);
 	assert_memory_equal(taken.data, llc, 5);
 	for (int i = 5; i < 44; i++)
 		assert_int_equal(taken.data[i], 0);
-	/* What has no keys is not said to have had any. */
+	/* A message without keys is not marked as one whose keys are hidden. */
 	give(&sink, fix, test_link, sizeof(test_link), false);
 	taken = next_message(&reader); /* the CDC message */
 	assert_int_equal(taken.message.flags, CAPTURE_SENT);
@@ -317,7 +317,7 @@ static void keys_and_data_are_roots(void **state)
 	assert_memory_equal(taken.data, llc, 44);
 }
 
-/* The PSN of an ADD LINK is where the dialect of its link group has it. */
+/* The dialect of the link group decides where ADD LINK has its PSN. */
 static void an_add_link_is_hidden_by_its_dialect(void **state)
 {
 	struct controlfix *fix = *state;
@@ -325,7 +325,7 @@ static void an_add_link_is_hidden_by_its_dialect(void **state)
 	static const struct {
 		bool known;
 		enum smcr_dialect dialect;
-		size_t first, last; /* bytes that are zero */
+		size_t first, last; /* the bytes that must be zero */
 	} cases[] = { { true, SMCR_DIALECT_RFC, 31, 33 },
 		      { true, SMCR_DIALECT_DEPLOYED, 33, 35 },
 		      { false, SMCR_DIALECT_RFC, 31, 35 } };
@@ -360,7 +360,8 @@ static void other_links_are_left_out(void **state)
 	give(&sink, fix, cdc, sizeof(cdc), false);
 	give(&sink, fix, cdc, sizeof(cdc), false);
 	assert_int_equal(next_record(&reader), 0);
-	/* Another capture that goes by the same mark looks at the link anew. */
+	/* A capture with another serial number describes the link anew, even if a capture before
+	 * had the same mark. */
 	sink.filter.linkgroup = 1;
 	sink.serial++;
 	give(&sink, fix, cdc, sizeof(cdc), false);
@@ -369,7 +370,8 @@ static void other_links_are_left_out(void **state)
 	assert_int_equal(next_record(&reader), 0);
 }
 
-/* Whether it was described before it went or not. */
+/* The messages of a link that has gone count as lost, whether the link was described before or
+ * not. */
 static void messages_of_a_link_that_has_gone_are_lost(void **state)
 {
 	struct controlfix *fix = *state;
@@ -384,13 +386,14 @@ static void messages_of_a_link_that_has_gone_are_lost(void **state)
 	assert_int_equal(next_record(&reader), 0);
 	assert_int_equal(capture_ring_lost(&reader, 0), 2);
 	memset(marks, 0, sizeof(marks));
-	give(&sink, fix, cdc, sizeof(cdc), false); /* of another RNIC, which has lost nothing */
+	give(&sink, fix, cdc, sizeof(cdc), false); /* another RNIC, which has lost nothing */
 	assert_true(next_record(&reader) > 0);
 	assert_int_equal(next_message(&reader).message.lost, 0);
 	assert_int_equal(capture_ring_lost(&reader, 1), 0);
 }
 
-/* Nobody reads: smcrd goes on, and counts. Then somebody does, and the next one tells how many. */
+/* If nobody reads, smcrd goes on and counts lost messages. The first record after that tells how
+ * many. */
 static void a_slow_reader_loses_messages(void **state)
 {
 	struct controlfix *fix = *state;
@@ -401,11 +404,11 @@ static void a_slow_reader_loses_messages(void **state)
 		give(&sink, fix, cdc, sizeof(cdc), false);
 	const uint64_t lost = capture_ring_lost(&reader, 0);
 	assert_in_range(lost, 1, 999);
-	assert_true(next_record(&reader) > 0); /* the link */
+	assert_true(next_record(&reader) > 0); /* the description of the link */
 	for (uint64_t i = lost; i < 1000; i++)
 		assert_int_equal(next_message(&reader).message.lost, 0);
 	assert_int_equal(next_record(&reader), 0);
-	/* Its own count is what is told, not what the reader may have written to the page. */
+	/* smcrd tells its own count, not what the reader may have written to the page. */
 	atomic_store(&reader.page->lost[0], 12345678);
 	give(&sink, fix, cdc, sizeof(cdc), false);
 	assert_int_equal(next_message(&reader).message.lost, lost);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The methods about the configuration: what is shown of it, and what a reload answers. */
+/* The methods about the configuration: its view, and the answer to a reload. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ struct fixture {
 	char path[64];
 	struct config config;
 	struct control control;
-	uint64_t reload; /* number of the next one; 0: none can be begun */
+	uint64_t reload; /* number of the next reload, 0 if none can be begun */
 	unsigned int num_replies;
 	uint64_t requests[MAX_REPLIES];
 	json_t *replies[MAX_REPLIES];
@@ -122,7 +122,7 @@ static const char *text_of(const json_t *row, const char *key)
 	return text ? text : "-";
 }
 
-/* All rows of a key: "value origin line, ..". @return how many parts the view had */
+/* The rows of a key as "value origin line, ..". @return how many parts the view had */
 static unsigned int show(struct fixture *fixture, const char *key, char ret_text[4096])
 {
 	char request[256] = "{\"method\":\"config.show\"}";
@@ -174,7 +174,7 @@ static void what_holds_is_shown_with_its_origin(void **state)
 	config_free(&fixture->config);
 	load(fixture, "memory = 65536K\nueid = A\nueid = B\n\ndeny = port 22\ndeny = port 23\n",
 	     &fixture->config);
-	/* in force: what the files say, but for what was changed since */
+	/* in force is what the files say, with the changes that follow */
 	policy_set_configured(fixture->control.policy, fixture->config.rules,
 			      fixture->config.num_rules);
 	smcr_engine_configure(fixture->control.engine, &fixture->config.engine);
@@ -193,7 +193,7 @@ static void what_holds_is_shown_with_its_origin(void **state)
 	expect(fixture, "allow", "uid 7 run-time 0, ");
 }
 
-/* Whoever takes away what the files say is told that it comes back. */
+/* Whoever removes a UEID that the files name is told that it comes back. */
 static void a_ueid_of_the_files_comes_back(void **state)
 {
 	static const char *const names[] = { "A", "C" };
@@ -234,7 +234,7 @@ static void long_lists_come_in_parts(void **state)
 	assert_string_equal(text, "1000 default 0, ");
 }
 
-/* What is offered for completion is what config.set takes. */
+/* The keys that completion offers are those that config.set takes. */
 static void settable_is_what_can_be_set(void **state)
 {
 	struct fixture *fixture = *state;
@@ -285,7 +285,7 @@ static void every_error_is_in_the_reply(void **state)
 	struct config_notes errors = { .num = 0 }, notes = { .num = 0 };
 	const struct control_reloaded what = { .errors = &errors, .notes = &notes };
 	config_note(&errors, "x.conf:1: memory: no size");
-	config_note(&errors, "x.conf:2: \xff\xfe: there is no such key"); /* no UTF-8 */
+	config_note(&errors, "x.conf:2: \xff\xfe: there is no such key"); /* not UTF-8 */
 	fixture->reload = 1;
 	start(fixture, 7);
 	control_reload_done(&fixture->control, 1, &what);
@@ -316,7 +316,7 @@ static void an_error_without_memory_for_its_words_is_told(void **state)
 	assert_string_equal(json_string_value(json_array_get(list, 0)), "out of memory");
 }
 
-/* The files may be right: nobody has looked. */
+/* smcrd stops before it reads the files: they may be without errors. */
 static void a_stop_is_no_error_of_the_configuration(void **state)
 {
 	struct fixture *fixture = *state;
@@ -384,7 +384,7 @@ static void many_changes_are_counted_and_not_all_listed(void **state)
 	config_free(&next);
 }
 
-/* One reading may serve several requests, and none that came too late for it. */
+/* One reading may answer several requests, but none that came after it had begun. */
 static void each_request_has_the_outcome_of_its_reload(void **state)
 {
 	struct fixture *fixture = *state;
@@ -409,7 +409,7 @@ static void each_request_has_the_outcome_of_its_reload(void **state)
 	control_reload_done(&fixture->control, 2, &what);
 	assert_int_equal(fixture->num_replies, 3);
 	assert_int_equal(fixture->requests[2], 10);
-	start(fixture, 11); /* left open: the teardown forgets it */
+	start(fixture, 11); /* left open: the teardown forgets this request */
 }
 
 static void a_reload_that_cannot_begin_is_refused(void **state)
@@ -492,7 +492,7 @@ static void what_cannot_be_set_is_refused(void **state)
 		json_t *reply = set_value(fixture, cases[i].key, cases[i].value);
 		json_t *error = json_object_get(reply, "error");
 		if (!*cases[i].words) {
-			assert_null(error); /* it is as large as element_size */
+			assert_null(error); /* the value equals that of element_size */
 		} else {
 			assert_string_equal(text_of(error, "code"), "bad-parameter");
 			assert_string_equal(text_of(error, "parameter"), cases[i].parameter);
@@ -598,12 +598,12 @@ static void rules_of_the_files_come_and_go_and_others_stay(void **state)
 	expect_policy(fixture, "deny port 2 (conf), deny port 9 (conf), deny port 7, "
 			       "deny port 3 (conf), ");
 	assert_int_equal(policy_delete_rule(policy, &second[0]), 0);
-	policy_set_configured(policy, second, 3); /* what was deleted is back */
+	policy_set_configured(policy, second, 3); /* the deleted rule is back */
 	policy_set_configured(policy, NULL, 0);
 	expect_policy(fixture, "deny port 7, ");
 }
 
-/* There is no room for old and new rules together. */
+/* The table has not enough rows for the old and the new rules together. */
 static void all_rules_can_be_exchanged(void **state)
 {
 	struct fixture *fixture = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory and sums as operators see them. */
+/* The views of memory and of sums. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,7 +71,7 @@ static void sums_are_shown(void **state)
 	json_decref(reply);
 }
 
-/* No counter of RNICs is forgotten, and none is there twice. */
+/* Each counter of RNICs is shown exactly once. */
 static void counters_of_rnics_are_complete(void **state)
 {
 	struct rnic_stats stats;
@@ -80,7 +80,7 @@ static void counters_of_rnics_are_complete(void **state)
 	for (size_t i = 0; i < sizeof(stats) / sizeof(*numbers); i++)
 		numbers[i] = i + 1;
 	json_t *object = counters_json(&stats);
-	/* How often the interface was read again is for tests. */
+	/* How often the interface was read again is not shown: that counter is for tests. */
 	assert_int_equal(json_object_size(object), sizeof(stats) / sizeof(*numbers) - 1);
 	assert_int_equal(controlfix_number(object, "tx_packets"), stats.tx_packets);
 	assert_int_equal(controlfix_number(object, "drop_access"), stats.drop_access);

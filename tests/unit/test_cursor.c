@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Position arithmetic: cursor.h against RFC 7609's rules and against counting byte by byte. */
+/* Positions and cursors: cursor.h against the rules of RFC 7609, and against counting byte by
+ * byte. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +12,7 @@
 #include "tests/lib/proves.h"
 #include "tests/lib/tries.h"
 
-/* Sizes of both dialects; powers of two, others, and the smallest there can be. */
+/* Sizes of elements in both dialects: powers of two, others, and the smallest possible. */
 static const struct smcr_ring rings[] = {
 	{ 10000, 9996 },    { 10000, 10000 },   { 16384, 16380 }, { 16384, 16384 },
 	{ 524288, 524284 }, { 524288, 524288 }, { 5, 1 },         { 7, 3 },
@@ -41,8 +42,8 @@ static void starts_at_the_first_usable_byte(void **state)
 	PROVES("CDC-7");
 }
 
-/* A cursor that is counted up one byte at a time, as the rule says: to E-1, then the first usable
- * offset again with one wrap more, 65535 -> 0. */
+/* Counts a cursor up one byte at a time as the RFC says: up to E-1, then from the first usable
+ * offset on with the next wrap number, 65535 -> 0. */
 static void agrees_with_counting(void **state)
 {
 	(void)state;
@@ -70,7 +71,7 @@ static void agrees_with_counting(void **state)
 	PROVES("CDC-7 CDC-8");
 }
 
-/* Whatever position within the window is encoded comes back, wherever the direction stands. */
+/* Any position within the window decodes to itself, however far the stream has come. */
 static void round_trip(void **state)
 {
 	(void)state;
@@ -112,8 +113,8 @@ static void empty_and_full(void **state)
 	PROVES("CDC-9");
 }
 
-/* Of all cursors that can stand in a message, exactly those of the window (and of the U bytes
- * behind, which change nothing: A44) are taken. */
+/* Of all cursors that a message can carry, exactly those within the window are taken, and those up
+ * to U bytes behind, which change nothing (A44). */
 static void outside_is_refused(void **state)
 {
 	(void)state;
@@ -146,7 +147,7 @@ static void outside_is_refused(void **state)
 				assert_int_equal(got, 77);
 			}
 		}
-		/* The borders. */
+		/* Positions at the limits of what is taken. */
 		uint64_t known = 10ull * rings[i].usable, limit = known + rings[i].usable / 2, got;
 		struct smcr_cdc_cursor c = smcr_cursor_encode(rings[i], limit + 1);
 		assert_int_equal(smcr_cursor_decode(rings[i], c, known, limit, &got), -ERANGE);
@@ -156,7 +157,7 @@ static void outside_is_refused(void **state)
 		c = smcr_cursor_encode(rings[i], known - rings[i].usable - 1);
 		assert_int_equal(smcr_cursor_decode(rings[i], c, known, limit, &got), -ERANGE);
 	}
-	/* Nothing is behind the start. */
+	/* There is no position before the start of the stream. */
 	struct smcr_ring ring = { 10000, 9996 };
 	uint64_t got;
 	assert_int_equal(

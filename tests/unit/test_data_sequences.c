@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The sequences of RFC 7609 4.7 (requirements.tsv, group DATA), E = 10000: A and B are two
- * connections of the engine, each the other's peer. Every write, cursor, flag and the absence of
- * CDCs is checked. */
+/* The sequences of RFC 7609 4.7 (group DATA of requirements.tsv), E = 10000. A and B are two
+ * connections of the engine, each the other's peer. Every write, cursor and flag is checked, and
+ * that no other CDC is sent. */
 #include "tests/lib/connfix.h"
 #include "tests/lib/proves.h"
 
@@ -11,7 +11,7 @@ enum {
 	U_FLAG = SMCR_CDC_URGENT_PRESENT,
 };
 
-/* A writes from and B reads at `data`; the other way is at its start. */
+/* A writes from `data` on, and B reads from there. The other direction is at its start. */
 static void pair_at(struct connfix_pos data, struct connfix **a, struct connfix **b)
 {
 	struct connfix_params pa = { .element = 10000, .sndbuf = 65536, .tx = data };
@@ -27,7 +27,7 @@ static void free_pair(struct connfix *a, struct connfix *b)
 	connfix_free(b);
 }
 
-/* What f posted reaches the peer and is acknowledged. */
+/* What `f` posted reaches the peer and completes. */
 static void transfer(struct connfix *f)
 {
 	connfix_deliver(f);
@@ -103,7 +103,7 @@ static void data_4_full_window(void **state)
 	expect_w(a, 1004, 9999);
 	expect_w(a, 4, 1003);
 	expect_cdc(a, 2, 1004, 0, 4, B_FLAG, 0);
-	expect_none(a); /* 10004 wait */
+	expect_none(a); /* 10004 bytes wait */
 	transfer(a);
 	assert_int_equal(connfix_readable(b), 9996);
 	connfix_read(b, 9996);
@@ -144,13 +144,13 @@ static void data_5_urgent_window_open(void **state)
 	expect_cdc(a, 1, 1500, 0, 4, P_FLAG | U_FLAG, 0);
 	connfix_write(a, 1000);
 	transfer(a);
-	expect_none(a); /* not before the CDC c=(1,1500) */
+	expect_none(a); /* nothing before the CDC with c=(1,1500) */
 	expect_event(b, SMCR_CONN_URGENT);
-	expect_urgent(b, SMCR_URGENT_PRESENT, 499); /* at 1499 */
+	expect_urgent(b, SMCR_URGENT_PRESENT, 499); /* the urgent byte is at 1499 */
 	expect_event(b, SMCR_CONN_READABLE);
 	expect_none(b);
 	connfix_read(b, 500);
-	expect_cdc(b, 0, 4, 1, 1500, 0, 0); /* mandatory */
+	expect_cdc(b, 0, 4, 1, 1500, 0, 0); /* this update must be sent */
 	transfer(b);
 	expect_w(a, 1500, 2499);
 	expect_cdc(a, 1, 2500, 0, 4, 0, 0);
@@ -207,8 +207,8 @@ static void data_6_urgent_window_closed(void **state)
 	PROVES("DATA-6 URG-1 URG-2 URG-3 URG-6 URG-7");
 }
 
-/* DATA-7, CDC-17: the program is done with its bytes at once; the buffer space comes back with the
- * completion and not before. */
+/* DATA-7, CDC-17: the program may forget its bytes at once. Their space in the send buffer is free
+ * after the completion, not before. */
 static void send_buffer(void **state)
 {
 	(void)state;
@@ -225,7 +225,8 @@ static void send_buffer(void **state)
 	assert_int_equal(connfix_space(f), 0);
 	connfix_peer_reads_all(f);
 	connfix_peer_cdc(f);
-	assert_int_equal(connfix_space(f), 0); /* read by the peer, yet not completed here */
+	assert_int_equal(connfix_space(f),
+			 0); /* the peer has read them, but they have not completed */
 	assert_int_equal(f->writable, 0);
 	connfix_complete_n(f, 2);
 	assert_int_equal(connfix_space(f), 3000);
@@ -245,7 +246,7 @@ static void send_buffer(void **state)
 	PROVES("DATA-7 CDC-17 CDC-11");
 }
 
-/* The most that one range can need: it wraps in the element and in the send buffer. */
+/* A range needs three writes at most: it wraps in the element and in the send buffer. */
 static void three_writes(void **state)
 {
 	(void)state;
@@ -267,7 +268,7 @@ static void three_writes(void **state)
 	PROVES("CDC-11 RMB-11");
 }
 
-/* The same bytes in the deployed dialect: everything four lower, U = E. */
+/* The same bytes in the deployed dialect: every offset is four less, and U = E. */
 static void deployed_dialect(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What users may not send is switched on and off, counted and told. Needs root. */
+/* What users may not send: switched on and off, counted, and told in the log. Needs root. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@
 
 #define PORT 4791
 
-/* All tests run in one network namespace of their own. */
+/* All tests share a network namespace of their own. */
 static struct rdv_option *option;
 static int cgroup;
 
@@ -63,7 +63,7 @@ static int send_to(uint16_t port)
 	return r;
 }
 
-/* @return the errno of the last one of so many datagrams of a user */
+/* A user sends so many datagrams. @return errno of the last one */
 static int user_sends(uid_t uid, uint16_t port, unsigned int times)
 {
 	int status, r = 0;
@@ -142,11 +142,11 @@ static void what_was_refused_is_kept_when_it_ends(void **state)
 	assert_false(view.wanted);
 	assert_int_equal(user_sends(12345, PORT, 1), 0);
 	assert_int_equal(refused(egress), 3);
-	/* Who it was went with the programs. */
+	/* The BPF programs that are gone knew which users these were. */
 	assert_news(egress, "users were refused the use of UDP port 4791, which RoCEv2 packets go "
 			    "to, 3 times");
 	egress_set(egress, true);
-	egress_set(egress, true); /* as it is */
+	egress_set(egress, true); /* already on */
 	assert_int_equal(user_sends(12345, PORT, 1), EPERM);
 	assert_int_equal(refused(egress), 4);
 	egress_free(egress);
@@ -184,7 +184,7 @@ static void what_fails_is_said_and_tried_again(void **state)
 	egress_free(egress);
 }
 
-/* Nobody sends the option: there is no CLC to be kept back. */
+/* smcrd does not send the option, so there are no CLC messages to guard. */
 static void without_the_option_the_port_is_guarded(void **state)
 {
 	struct egress *egress;

@@ -59,12 +59,13 @@ static void names_of_peers_are_harmless_text(void **state)
 	memset(eid, ' ', sizeof(eid));
 	smcr_eid_text(eid, text);
 	assert_string_equal(text, "");
-	memset(eid, 0, sizeof(eid)); /* as release 0 sends a host name it does not know */
+	memset(eid, 0,
+	       sizeof(eid)); /* release 0 sends zeros for a host name that it does not know */
 	smcr_eid_text(eid, text);
 	assert_string_equal(text, "");
 }
 
-/* The first of the client's list, compared as 32 bytes. */
+/* The client's first EID that the server has is taken. EIDs are compared as 32 bytes. */
 static void the_client_ranks_eids(void **state)
 {
 	(void)state;
@@ -80,7 +81,7 @@ static void the_client_ranks_eids(void **state)
 	assert_int_equal(smcr_eid_choose(offered, 1, own, 2), -ENOENT);
 	assert_int_equal(smcr_eid_choose(offered, 0, own, 2), -ENOENT);
 	assert_int_equal(smcr_eid_choose(offered, 3, own, 0), -ENOENT);
-	offered[1][31] = 0; /* padded otherwise */
+	offered[1][31] = 0; /* other bytes behind the name */
 	assert_int_equal(smcr_eid_choose(offered, 3, own, 2), 2);
 }
 

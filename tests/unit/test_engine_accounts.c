@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What one user, or one peer, may have of the memory, so that others get theirs. */
+/* How much memory one user or one peer may have, so that others get theirs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +19,8 @@
 #define KIB   1024u
 #define MIB   (UINT64_C(1) << 20)
 #define GIB   (UINT64_C(1) << 30)
-#define GREED 1000u /* a user who takes what it gets, */
-#define OTHER 2000u /* and one who does not */
+#define GREED 1000u /* a user who takes all that is given */
+#define OTHER 2000u /* a user who takes little */
 
 static struct smcr_config defaults(int side)
 {
@@ -60,8 +60,10 @@ static void crowd_free(struct crowd *crowd)
 	pair_free(crowd->pair);
 }
 
-/** A connection of this user, with this peer, in the group that is there. @return of what size its
- *  element is; 0: it gets none */
+/**
+ * A new connection of this user with this peer, in the existing group. @return size of its element,
+ * 0 if it gets none
+ */
 static uint32_t join(struct crowd *crowd, uint32_t uid, uint8_t peer, uint32_t rcvbuf,
 		     uint32_t sndbuf)
 {
@@ -85,8 +87,10 @@ static uint32_t join(struct crowd *crowd, uint32_t uid, uint8_t peer, uint32_t r
 	return conn->rx.element.size;
 }
 
-/** Who asks for the largest buffers gets them, until it has its part of the memory; then it gets
- *  what everybody gets. Others still get more than the smallest. */
+/**
+ * A user who asks for the largest buffers gets them until they are this user's part of the memory.
+ * Then the user gets what everybody gets. Others still get more than the smallest.
+ */
 static void large_buffers_asked_for(void **state)
 {
 	(void)state;
@@ -96,12 +100,12 @@ static void large_buffers_asked_for(void **state)
 	assert_in_range(crowd.count, 380, 400);
 	assert_in_range(crowd.engine->memory_held, 380 * MIB, 400 * MIB);
 	assert_int_equal(crowd.engine->count.memory_refused, 1);
-	/* without asking for much it gets some */
+	/* the greedy user gets some memory when not asking for much */
 	assert_int_equal(join(&crowd, GREED, 7, 0, 0), 256 * KIB);
 	assert_int_equal(join(&crowd, GREED, 7, 0, 500 * KIB), 256 * KIB);
 	assert_int_equal(crowd.conns[crowd.count - 1]->tx.buf.size, 256 * KIB);
-	/* another user what it asks for, also from the same peer; and so do other peers of this
-	 * user, as it is not sure whose doing that was */
+	/* Another user gets what is asked for, also from the same peer. So do other peers of the
+	 * greedy user, as either the user or the peer may be the cause. */
 	for (int i = 0; i < 8; i++)
 		assert_int_equal(join(&crowd, OTHER, 7, 500 * KIB, 0), 512 * KIB);
 	assert_int_equal(join(&crowd, GREED, 8, 500 * KIB, 0), 512 * KIB);
@@ -109,7 +113,7 @@ static void large_buffers_asked_for(void **state)
 	PROVES("RMB-6 RMB-12");
 }
 
-/** One user with one peer takes what it can: the last sixteenth is not for it. */
+/** One user with one peer takes all that is given: the last sixteenth is left to others. */
 static void the_last_sixteenth(void **state)
 {
 	(void)state;
@@ -118,23 +122,27 @@ static void the_last_sixteenth(void **state)
 		;
 	assert_in_range(crowd.count, 12000, 14000);
 	assert_in_range(crowd.engine->memory_held, 950 * MIB, 961 * MIB);
-	for (int peer = 8; peer < 16; peer++) /* other peers of this user get 4 MiB each, */
+	/* The same user with other peers gets 4 MiB for each peer, .. */
+	for (int peer = 8; peer < 16; peer++)
 		for (int i = 0; i < 128; i++)
 			assert_int_equal(join(&crowd, GREED, (uint8_t)peer, 0, 0), 16 * KIB);
 	assert_int_equal(join(&crowd, GREED, 8, 0, 0), 0);
-	for (int i = 0; i < 128; i++) /* and so do other users with this peer */
+	/* .. and so do other users with this peer. */
+	for (int i = 0; i < 128; i++)
 		assert_int_equal(join(&crowd, OTHER, 7, 0, 0), 16 * KIB);
 	assert_int_equal(join(&crowd, OTHER, 7, 0, 0), 0);
 	assert_in_range(crowd.engine->memory_used, 1, GIB);
-	/* what ends is for somebody again */
+	/* memory of connections that end is given again */
 	smcr_conn_free(crowd.conns[--crowd.count]);
 	assert_int_equal(join(&crowd, OTHER, 7, 0, 0), 16 * KIB);
 	crowd_free(&crowd);
 	PROVES("RMB-12");
 }
 
-/** Proposals of many instances behind one address, and nothing more: few are answered by an Accept,
- *  and they take little memory. Other hosts do not notice. */
+/**
+ * Proposals of many instances behind one address, which never go on: few are answered by an Accept,
+ * and those take little memory. Other hosts do not notice.
+ */
 static void half_open(void **state)
 {
 	enum { PROPOSALS = 128, TAKEN = 16 };
@@ -160,17 +168,17 @@ static void half_open(void **state)
 	}
 	assert_in_range(engine->memory_used - before, MIB, TAKEN * 2 * MIB);
 	assert_int_equal(engine->count.first_contacts_refused, PROPOSALS - TAKEN);
-	/* from another host */
+	/* a Proposal from another host is accepted */
 	pair->side[S].far = true;
 	int c = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
 	msg.proposal.peer_id[0] = 0x78;
 	pair_inject_clc(pair, c, C, &msg);
 	pair_pump(pair);
 	assert_int_equal(pair_end(pair, c, S)->fallback, 0);
-	/* a group that is there goes on, whatever its peer begins besides */
+	/* an existing group goes on, whatever else its peer begins */
 	pair->side[S].far = false;
 	pair_exchange(pair, pair_connected(pair));
-	/* and when they have ended there is room again */
+	/* when the abandoned first contacts have ended, a new one is accepted */
 	pair_run(pair, 31000000);
 	assert_int_equal(pair_end(pair, first, S)->failed, 1);
 	c = pair_start_alone(pair, S, SMCR_ROLE_SERVER);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a CDC message announces, before the engine is given it: for captures. */
+/* The bytes that a CDC announces, asked of the engine before it gets the CDC; captures use this. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,9 +18,9 @@
 
 struct seen {
 	unsigned int most;
-	uint8_t bytes[ROUND]; /* since the test has read */
+	uint8_t bytes[ROUND]; /* announced since the test has read */
 	size_t len;
-	const uint8_t *addr[2]; /* of the last ones */
+	const uint8_t *addr[2]; /* of the latest announcement */
 };
 
 static size_t arrivals_of(struct pair *pair, const struct pair_msg *msg,
@@ -33,7 +33,7 @@ static size_t arrivals_of(struct pair *pair, const struct pair_msg *msg,
 				    arrivals);
 }
 
-/* By what the peer was told of the memory: CLC and the LLC messages of the link. */
+/* RKey and address are those that the peer got in CLC and LLC messages of the link. */
 static void check_place(const struct smcr_link *link, const struct smcr_arrival *arrival)
 {
 	const struct smcr_slab *slab;
@@ -64,7 +64,7 @@ static enum pair_verdict look(struct pair *pair, const struct pair_msg *msg, voi
 	return PAIR_PASS;
 }
 
-/* What the program is about to read is what was announced. */
+/* The program is about to read the bytes that were announced. */
 static void compare(const struct seen *seen, struct smcr_conn *conn)
 {
 	struct iovec iov[2];
@@ -79,8 +79,8 @@ static void compare(const struct seen *seen, struct smcr_conn *conn)
 	assert_int_equal(seen->len, ROUND);
 }
 
-/* Every byte is announced once, in at most two pieces: the second where the element begins anew. On
- * each of two links. */
+/* On each of two links every byte is announced once, in at most two pieces: the second begins at
+ * the start of the element. */
 static void bytes_are_found_where_they_lie(void **state)
 {
 	int conns[2];
@@ -126,9 +126,9 @@ static void nothing_is_found_out_of_order(void **state)
 	pair_send(pair, conn, C, 100, 1);
 	pair_pump(pair);
 	pair->filter = NULL;
-	assert_int_equal(arrivals_of(pair, &last, arrivals), 0); /* it was taken */
+	assert_int_equal(arrivals_of(pair, &last, arrivals), 0); /* this CDC was processed */
 	last.cdc.seq++;
-	assert_int_equal(arrivals_of(pair, &last, arrivals), 0); /* it announces nothing */
+	assert_int_equal(arrivals_of(pair, &last, arrivals), 0); /* nothing new in it */
 	last.cdc.producer.offset += 10;
 	assert_int_equal(arrivals_of(pair, &last, arrivals), 1);
 	assert_int_equal(arrivals[0].length, 10);
@@ -137,13 +137,13 @@ static void nothing_is_found_out_of_order(void **state)
 	last.cdc.prod_flags = 0;
 	const struct smcr_conn *to = pair_end(pair, conn, S)->smc;
 	const struct smcr_cdc_cursor now = last.cdc.producer;
-	last.cdc.producer.offset = UINT32_MAX; /* outside of the element */
+	last.cdc.producer.offset = UINT32_MAX; /* outside the element */
 	assert_int_equal(arrivals_of(pair, &last, arrivals), 0);
-	/* beyond what the peer may write: the 100 bytes that are there have not been read */
+	/* behind the window: the 100 bytes that are there have not been read */
 	last.cdc.producer = now;
 	last.cdc.producer.wrap++;
 	assert_int_equal(arrivals_of(pair, &last, arrivals), 0);
-	last.cdc.producer.offset -= 110; /* as far as the element goes */
+	last.cdc.producer.offset -= 110; /* exactly the window */
 	assert_int_equal(arrivals_of(pair, &last, arrivals), 1);
 	assert_int_equal(arrivals[0].length, to->rx.usable - 100);
 	last.cdc.alert_token++;

@@ -24,13 +24,14 @@ static int start(struct pair *pair, int side, struct smcr_command command, uint6
 	return smcr_engine_command(pair->side[side].engine, &command, ret_id);
 }
 
-/** Start it, let things happen, and have the outcome. */
+/** Starts a command, lets time pass, and returns the outcome. */
 static struct smcr_command_result command(struct pair *pair, int side, struct smcr_command what)
 {
 	uint64_t id;
 	unsigned int before = pair->side[side].commands_done;
 	assert_int_equal(start(pair, side, what, &id), 0);
-	assert_int_equal(pair->side[side].commands_done, before); /* never from inside */
+	assert_int_equal(pair->side[side].commands_done,
+			 before); /* never told from inside the call */
 	pair_pump(pair);
 	assert_int_equal(pair->side[side].commands_done, before + 1);
 	assert_int_equal(pair->side[side].command_id, id);
@@ -61,8 +62,10 @@ static void exchange_all(struct pair *pair, const int c[4])
 
 /* ---- links ---- */
 
-/** By the server, by the client that asks; in good order, or as if the link were dead. Connections
- *  move, and the server does not undo what the operator wants. */
+/**
+ * A link is deleted by the server, or by a client that asks the server; in good order, or as if the
+ * link were dead. Connections move, and the server does not add the link again.
+ */
 static void a_link_is_deleted(void **state)
 {
 	(void)state;
@@ -106,7 +109,7 @@ static void a_link_is_deleted(void **state)
 	PROVES("DELL-3 DELL-4 DELL-5 DELL-6 DELL-11");
 }
 
-/** Nor does the pause after an earlier failure undo it. */
+/** The pause after an earlier failure ends, and the deleted link is still not added again. */
 static void a_deleted_link_stays_away(void **state)
 {
 	(void)state;
@@ -139,7 +142,7 @@ static void the_last_link_stays(void **state)
 	}
 }
 
-/** Orderly: what the own connections have under way is done first. */
+/** An orderly deletion waits for what the own connections have under way. */
 static void an_orderly_deletion_waits_for_writes(void **state)
 {
 	(void)state;
@@ -176,7 +179,9 @@ static void an_orderly_deletion_waits_for_writes(void **state)
 	PROVES("DELL-1 DELL-3 DELL-5");
 }
 
-/** The server delays what the client asks for in good order; the client waits that long. */
+/**
+ * The server may delay an orderly deletion that the client asks for. The client waits that long.
+ */
 static void an_orderly_request_may_be_delayed(void **state)
 {
 	(void)state;
@@ -231,7 +236,8 @@ static void a_link_is_added(void **state)
 		struct pair *pair = pair_grouped(1, &c);
 		const struct smcr_command add = { .type = SMCR_COMMAND_LINK_ADD };
 		struct smcr_command_result result = command(pair, side, add);
-		/* the server tries for an asymmetric link, the client knows better */
+		/* the server tries to add an asymmetric link; the client knows that its RNIC is the
+		 * only one */
 		assert_int_equal(result.error, side == S ? -ENOLINK : -ENODEV);
 		for (int i = 0; i < 2; i++) {
 			struct smcr_device_info info = pair_device(i, 1);
@@ -254,7 +260,7 @@ static void a_link_is_added(void **state)
 	PROVES("ADDL-14 ADDL-15 LG-8");
 }
 
-/** So long a side waits for answers of LLC. */
+/** Sets how long a side waits for answers to LLC messages. */
 static void wait_for_answers(struct pair *pair, int side, uint64_t us)
 {
 	struct smcr_config config = pair_config(side);
@@ -262,7 +268,10 @@ static void wait_for_answers(struct pair *pair, int side, uint64_t us)
 	smcr_engine_configure(pair->side[side].engine, &config);
 }
 
-/** Nothing comes of it: the client says so, and that it has asked; the server what has failed. */
+/**
+ * No answer comes: the client's outcome says so, and that the server was asked. The server's
+ * outcome says what has failed.
+ */
 static void outcomes_that_do_not_come(void **state)
 {
 	(void)state;
@@ -282,7 +291,7 @@ static void outcomes_that_do_not_come(void **state)
 	assert_int_equal(pair->side[C].command_result.error, 0);
 	pair_set_pick(pair, NULL);
 	pair_pump(pair);
-	assert_null(pair_link(pair, C, 2)); /* at last */
+	assert_null(pair_link(pair, C, 2)); /* the link is gone in the end */
 	assert_int_equal(pair->side[C].commands_done, 1);
 	pair_free(pair);
 	pair = loaded(c);
@@ -295,15 +304,15 @@ static void outcomes_that_do_not_come(void **state)
 	pair_set_pick(pair, NULL);
 	pair_pump(pair);
 	pair_free(pair);
-	/* the one who asked has gone */
+	/* the asker has gone */
 	pair = loaded(c);
 	assert_int_equal(start(pair, S, link_command(SMCR_COMMAND_LINK_DELETE, 2), &id), 0);
 	smcr_engine_command_forget(pair->side[S].engine, id);
 	smcr_engine_command_forget(pair->side[S].engine, id + 1);
 	pair_pump(pair);
 	assert_int_equal(pair->side[S].commands_done, 0);
-	assert_null(pair_link(pair, S, 2)); /* what was started went on */
-	/* the engine goes while one waits */
+	assert_null(pair_link(pair, S, 2)); /* the deletion went on */
+	/* the engine is freed while a command waits */
 	pair_set_pick(pair, &pick);
 	assert_int_equal(
 		start(pair, C, (struct smcr_command){ .type = SMCR_COMMAND_LGR_DELETE }, &id), 0);
@@ -321,7 +330,7 @@ static void a_link_is_tested(void **state)
 		struct smcr_command test = link_command(SMCR_COMMAND_LINK_TEST, 2);
 		struct smcr_command_result result = command(pair, side, test);
 		assert_int_equal(result.error, 0);
-		assert_int_equal(result.rtt, 0); /* time stood still */
+		assert_int_equal(result.rtt, 0); /* no time passes in this test */
 		struct pair_pick pick = { .from = !side,
 					  .type = SMCR_LLC_TEST_LINK,
 					  .reply = true,
@@ -359,14 +368,15 @@ static void own_writes_move(void **state)
 		assert_int_equal(result.error, 0);
 		assert_int_equal(result.connections, 2);
 		assert_int_equal(on_link(pair, side, 1), 0);
-		assert_int_equal(on_link(pair, !side, 1), 2); /* the peer chooses for itself */
+		assert_int_equal(on_link(pair, !side, 1),
+				 2); /* the peer chooses links for itself */
 		exchange_all(pair, c);
 		(void)pair_connected(pair);
 		assert_int_equal(on_link(pair, side, 1), 0);
 		result = command(pair, side, link_command(SMCR_COMMAND_LINK_ENABLE, 1));
 		assert_int_equal(result.error, 0);
 		assert_in_range(on_link(pair, side, 1), 2, 3);
-		/* failover: off one, onto one, spread */
+		/* failover away from a link, to a link, and spread over all */
 		struct smcr_command to_2 = { .type = SMCR_COMMAND_FAILOVER, .to = 2 };
 		result = command(pair, side, to_2);
 		assert_int_equal(on_link(pair, side, 1), 0);
@@ -381,7 +391,7 @@ static void own_writes_move(void **state)
 		assert_int_equal(on_link(pair, side, 2), 5);
 		exchange_all(pair, c);
 		assert_int_equal(pair_count_llc(pair, side, SMCR_LLC_DELETE_LINK, false), 0);
-		/* nothing to move to */
+		/* no other link to move to */
 		pair_fail_link(pair, side, 1);
 		pair_pump(pair);
 		struct smcr_command off_last = { .type = SMCR_COMMAND_FAILOVER, .link = 2 };
@@ -395,7 +405,7 @@ static void own_writes_move(void **state)
 	PROVES("FO-12 LG-17");
 }
 
-/** No connection leaves a link for one on which the peer's RMB has no RToken. */
+/** No connection moves to a link on which the peer's RMB has no RToken. */
 static void nowhere_to_move_to(void **state)
 {
 	(void)state;
@@ -417,8 +427,7 @@ static void nowhere_to_move_to(void **state)
 	PROVES("FO-12 RKEY-11");
 }
 
-/** That connections have moved is said when they have: not while what they had under way on the old
- * link is not back. */
+/** The outcome of a move comes when the requests on the old link have completed, not before. */
 static void moves_are_waited_for(void **state)
 {
 	static const struct smcr_command commands[] = {
@@ -435,7 +444,8 @@ static void moves_are_waited_for(void **state)
 			int c[4];
 			uint64_t id;
 			struct pair *pair = loaded(c);
-			if (i >= 3) { /* all on link 1, so that there is something to spread */
+			if (i >=
+			    3) { /* all connections on link 1, so that there are some to spread */
 				(void)command(pair, side,
 					      (struct smcr_command){ .type = SMCR_COMMAND_FAILOVER,
 								     .to = 1 });
@@ -458,7 +468,7 @@ static void moves_are_waited_for(void **state)
 			assert_non_null(strstr(pair->side[side].command_result.text, "2 conn"));
 			for (int k = 0; k < 4; k++)
 				pair_expect(pair, c[k], !side, 100, 3);
-			/* they may end instead; or take too long */
+			/* connections may end instead, or the completions may take too long */
 			for (int k = 0; k < 4; k++)
 				pair_send(pair, c[k], side, 100, 4);
 			pair->side[side].hold_completions = true;
@@ -491,7 +501,7 @@ static void note_outcome(void *ctx, uint64_t id, const struct smcr_command_resul
 	outcome->error = result->error;
 }
 
-/** Of two links one stays, however soon after each other both are to be deleted. */
+/** Both links are to be deleted, one soon after the other: one of them stays. */
 static void one_of_two_links_stays(void **state)
 {
 	(void)state;
@@ -553,7 +563,7 @@ static void a_group_is_deleted(void **state)
 	PROVES("DELL-8 DELL-9 DELL-10 DELL-11");
 }
 
-/* ---- nonsense ---- */
+/* ---- wrong commands ---- */
 
 static void what_makes_no_sense(void **state)
 {
@@ -600,8 +610,10 @@ static void what_makes_no_sense(void **state)
 	pair_free(pair);
 }
 
-/** The outcome comes with what brings it: no timer is between them. But whoever starts a command
- *  learns its id first. */
+/**
+ * The outcome comes from the event that causes it, without a timer between. But the caller learns
+ * the id of the command first.
+ */
 static void outcomes_do_not_wait(void **state)
 {
 	(void)state;
@@ -629,7 +641,8 @@ static void outcomes_do_not_wait(void **state)
 
 		const struct smcr_command disable = link_command(SMCR_COMMAND_LINK_DISABLE, 2);
 		assert_int_equal(start(pair, side, disable, &id), 0);
-		assert_int_equal(at->commands_done, 1); /* known already, and told later */
+		/* the outcome is known already, and told later */
+		assert_int_equal(at->commands_done, 1);
 		pair_pump(pair);
 		assert_int_equal(at->commands_done, 2);
 		assert_int_equal(at->command_id, id);

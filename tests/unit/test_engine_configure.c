@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Another configuration for engines that are at work: what it changes, and what it leaves alone. */
+/* Engines at work get another configuration: what changes, and what stays. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static unsigned int probes(const struct pair *pair, int from)
 	return pair_count_llc(pair, from, SMCR_LLC_TEST_LINK, false);
 }
 
-/* Everything about connections and links stays, but for how patient the engine is with them. */
+/* Connections and links stay as they are. Only the time that the engine waits for them changes. */
 static void what_is_there_stays(void **state)
 {
 	int c;
@@ -52,7 +52,7 @@ static void what_is_there_stays(void **state)
 		pair_run(pair, SECOND);
 	}
 	const struct smcr_config first = pair_config(S);
-	(void)pair_connected(pair); /* with the peer ID that it had */
+	(void)pair_connected(pair); /* the peer ID is the old one */
 	assert_memory_equal(pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept.peer_id,
 			    first.peer_id, SMCR_PEER_ID_LEN);
 	pair_close(pair, c);
@@ -60,7 +60,8 @@ static void what_is_there_stays(void **state)
 	PROVES("PEER-3");
 }
 
-/* Memory in use is more than there may be: new connections stay TCP, until there may be more. */
+/* The engine has more memory than the new limit: new connections stay on TCP until the limit is
+ * raised. */
 static void less_memory_concerns_new_buffers(void **state)
 {
 	int c;
@@ -85,7 +86,8 @@ static void less_memory_concerns_new_buffers(void **state)
 	pair_free(pair);
 }
 
-/* Idle links are probed by the new interval: begun, made shorter, ended. */
+/* Idle links are probed at the new interval, whether probes are switched on, come more often, or
+ * are switched off. */
 static void probes_go_by_the_new_interval(void **state)
 {
 	int c;
@@ -107,7 +109,7 @@ static void probes_go_by_the_new_interval(void **state)
 	pair_free(pair);
 }
 
-/* A group that nobody uses ends after the new time, counted from the change. */
+/* A group without connections ends after the new idle time, counted from the change. */
 static void groups_go_by_the_new_idle_time(void **state)
 {
 	int c;
@@ -135,7 +137,7 @@ static void hold_confirm(struct pair *pair, int *c)
 		assert_true(pair_step(pair));
 }
 
-/* The dialect of a group is that of the configuration that it began with, on both sides. */
+/* Both sides keep the dialect of the configuration with which the group began. */
 static void a_first_contact_under_way_keeps_its_dialect(void **state)
 {
 	int c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Links of an established group go (RFC 7609 3.5.5.1.3, 3.5.5.1.4, 2.3). */
+/* Links of an established group are deleted (RFC 7609 3.5.5.1.3, 3.5.5.1.4, 2.3). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,8 +26,10 @@ static void delete_link(struct pair *pair, int side, uint8_t number, bool orderl
 	assert_int_equal(smcr_engine_command(pair->side[side].engine, &command, &id), 0);
 }
 
-/** DELL-7: the client does not wait for anybody to stop using a dead link, but keeps it in its
- * books until the server's order is answered. */
+/**
+ * DELL-7: the client stops using a dead link at once, but keeps it until the server has sent DELETE
+ * LINK and was answered.
+ */
 static void dead_at_once_gone_by_agreement(void **state)
 {
 	(void)state;
@@ -43,12 +45,12 @@ static void dead_at_once_gone_by_agreement(void **state)
 	assert_int_equal(pair_link_view(pair, C, 1).num_conns, 2);
 	pair_fail_link(pair, C, 1);
 	pair_pump(pair);
-	assert_true(pick.seen > 0); /* the server's order is on its way */
+	assert_true(pick.seen > 0); /* the server's DELETE LINK is on its way */
 	const struct smcr_link *dead = pair_link(pair, C, 1);
 	assert_int_equal(pair_link_view(pair, C, 1).state, SMCR_LINK_FAILED);
 	assert_int_equal(pair_link_view(pair, C, 1).num_conns, 0);
 	assert_non_null(pair_link_view(pair, C, 1).qp);
-	for (int i = 0; i < 4; i++) /* CDCs of the server are held behind its order */
+	for (int i = 0; i < 4; i++) /* the server's CDCs wait behind its DELETE LINK */
 		assert_int_equal(pair_conn_view(pair, c[i], C).link_number, 2);
 	const struct smcr_llc_delete_link *request =
 		&pair_last_llc(pair, C, SMCR_LLC_DELETE_LINK, false)->llc.delete_link;
@@ -70,7 +72,7 @@ static void dead_at_once_gone_by_agreement(void **state)
 	PROVES("DELL-7 DELL-3 DELL-5 DELL-6");
 }
 
-/** Why a link goes is told with its number. */
+/** The reason of a deletion is sent with its number. */
 static void reasons(void **state)
 {
 	enum { PORT_DOWN, REMOVED, ADDRESS, PROTOCOL, PATH, NUM_CAUSES };
@@ -111,7 +113,7 @@ static void reasons(void **state)
 	PROVES("DELL-4 DELL-11 FO-1");
 }
 
-/** A transfer runs in both directions while its link is deleted, in either way. */
+/** Data flow in both directions while their link is deleted, orderly or not. */
 static void transfers_go_on(void **state)
 {
 	(void)state;
@@ -136,7 +138,7 @@ static void transfers_go_on(void **state)
 	PROVES("DELL-3");
 }
 
-/** A link that is leaving in good order dies meanwhile: then nothing is waited for. */
+/** A link that is being deleted in good order dies: then nothing is waited for. */
 static void leaving_and_dying(void **state)
 {
 	(void)state;
@@ -150,7 +152,7 @@ static void leaving_and_dying(void **state)
 	pair_send(pair, c[1], S, 100, 8);
 	pair_pump(pair);
 	delete_link(pair, S, 1, true);
-	delete_link(pair, S, 1, true); /* once is enough */
+	delete_link(pair, S, 1, true); /* asking once is enough */
 	pair_pump(pair);
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 0);
 	pair_qp_fails(pair, S, 1);
@@ -165,7 +167,7 @@ static void leaving_and_dying(void **state)
 	PROVES("DELL-1 DELL-3");
 }
 
-/** Add a link at the server's wish. */
+/** The server adds a link. */
 static void add_link(struct pair *pair)
 {
 	struct smcr_command command = { .type = SMCR_COMMAND_LINK_ADD,
@@ -175,8 +177,10 @@ static void add_link(struct pair *pair)
 	pair_run(pair, 1000);
 }
 
-/** The other link dies while one is being deleted in good order: that one stays until it can be
- *  spared, whoever wanted its end (A54). */
+/**
+ * One link is being deleted in good order when the other link dies. The first one stays until it
+ * can be spared, whichever side wanted the deletion (A54).
+ */
 static void deleted_when_it_can_be_spared(void **state)
 {
 	(void)state;
@@ -208,8 +212,9 @@ static void deleted_when_it_can_be_spared(void **state)
 	PROVES("DELL-5 SER-6");
 }
 
-/** Client and server want a link deleted at the same time, each the one on which the other asks.
- * The client's request goes with its carrier. It is made again when the link can be spared (A54).
+/**
+ * Client and server each want the link deleted on which the other one asks. The client's request is
+ * lost with its carrier. It is made again when the link can be spared (A54).
  */
 static void each_deletes_the_carrier(void **state)
 {
@@ -239,8 +244,7 @@ static void each_deletes_the_carrier(void **state)
 	PROVES("DELL-5");
 }
 
-/** The carrier of a DELETE LINK fails: now it is the one that has to go, and the other one stays.
- */
+/** The carrier of a DELETE LINK fails: now the carrier is deleted, and the other link stays. */
 static void the_carrier_dies(void **state)
 {
 	(void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Somebody names an element that the peer's RMB does not have: its RNIC denies what is written
- * there (A69). That costs a link, once, and himself his connection; others go on. */
+/* A peer's program is offered an element that the peer's RMB does not have: the peer's RNIC
+ * denies the write (A69). That costs one link, once, and the liar its connection. Other
+ * connections go on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +19,11 @@
 #define C      PAIR_CLIENT
 #define SECOND UINT64_C(1000000)
 
-/** An Accept that tells the truth about a link and an RMB, and names an element far behind its
- *  end. The server's engine knows nothing of it. @return the connection, open at the client */
+/**
+ * Opens a connection at the client with a forged Accept: it is true about a link and an RMB, and
+ * names an element far behind the end of the RMB. The server's engine does not know the connection.
+ * @return the connection
+ */
 static int open_beyond_the_end(struct pair *pair, uint32_t token)
 {
 	const struct smcr_link *link = smcr_lgr_any_link(pair_lgr(pair, S), NULL);
@@ -45,7 +49,7 @@ static int open_beyond_the_end(struct pair *pair, uint32_t token)
 	return conn;
 }
 
-/** Its program writes: the RNIC of the peer denies that. */
+/** The program of such a connection writes, and the peer's RNIC denies the write. */
 static int lose_a_link(struct pair *pair)
 {
 	int conn = open_beyond_the_end(pair, 1);
@@ -71,7 +75,7 @@ static void only_the_liar_is_reset(void **state)
 	struct pair *pair = two_links(&c);
 	int liar = lose_a_link(pair);
 	pair_exchange(pair, c);
-	assert_int_equal(pair_end(pair, liar, C)->reset, 0); /* the peer might answer */
+	assert_int_equal(pair_end(pair, liar, C)->reset, 0); /* the peer may still answer */
 	pair_run(pair, 11 * SECOND);
 	assert_int_equal(pair_end(pair, liar, C)->reset, 1);
 	assert_int_equal(pair_end(pair, c, C)->reset + pair_end(pair, c, S)->reset, 0);
@@ -83,7 +87,9 @@ static void only_the_liar_is_reset(void **state)
 	PROVES("SEC-6 RMB-11");
 }
 
-/** Those who come later have to be known to the peer before they write at all, for ten minutes. */
+/**
+ * For ten minutes the peer has to show that it knows a new connection before the connection writes.
+ */
 static void the_next_liar_loses_no_link(void **state)
 {
 	(void)state;
@@ -106,8 +112,11 @@ static void the_next_liar_loses_no_link(void **state)
 	PROVES("SEC-6");
 }
 
-/** Genuine connections of which the peer has not said anything are asked about, and go on: what was
- * flushed behind the denied write, what waits on the other link, and one that closes. */
+/**
+ * The engine asks about genuine connections of which the peer has sent nothing, and they go on: one
+ * whose write was flushed behind the denied one, one that waits on the other link, and one that
+ * closes.
+ */
 static void genuine_ones_go_on(void **state)
 {
 	(void)state;
@@ -137,7 +146,7 @@ static void genuine_ones_go_on(void **state)
 	PROVES("SEC-6 FO-9");
 }
 
-/** One of which the peer has said something before is not held up until it says more. */
+/** A connection of which the peer has sent a CDC before is not held up until the next CDC. */
 static void the_known_do_not_wait(void **state)
 {
 	(void)state;
@@ -160,7 +169,9 @@ static void the_known_do_not_wait(void **state)
 	pair_free(pair);
 }
 
-/** What opens while the group is wary asks before it writes, and is answered in no time. */
+/**
+ * Connections that open while the group is wary ask before they write. The answer comes at once.
+ */
 static void new_ones_ask_first(void **state)
 {
 	(void)state;
@@ -184,8 +195,10 @@ static void new_ones_ask_first(void **state)
 	pair_free(pair);
 }
 
-/** That the peer has moved the connection to another link shows that it knows it, whatever has
- * become of the question. */
+/**
+ * The peer moves a connection to another link: that shows that the peer knows it, even if the
+ * question was lost.
+ */
 static void a_move_is_an_answer(void **state)
 {
 	(void)state;
