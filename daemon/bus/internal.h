@@ -146,7 +146,8 @@ int objects_make(struct bus_thread *thread);
 void objects_free(struct bus_thread *thread);
 /** Tell sd-bus the objects on a new connection. @return 0 or a negative errno */
 int objects_add(struct bus_thread *thread);
-/** The path of the object that a row of a show method describes; "": it describes none. */
+/** The path of the object that a row of a show method describes; "": it describes none.
+ * @param row  of the manager: all that its show method tells */
 void objects_path(enum form_class class, const json_t *row, char ret_path[BUS_PATH_LEN]);
 
 /** The names of the method that shows objects of a class, and of their interface. */

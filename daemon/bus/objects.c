@@ -65,7 +65,7 @@ void objects_path(enum form_class class, const json_t *row, char ret_path[BUS_PA
 	case FORM_LINK:
 		link_path(number_at(row, "linkgroup"), number_at(row, "number"), ret_path);
 		break;
-	case FORM_MANAGER:
+	case FORM_MANAGER: strcpy(ret_path, BUS_ROOT); break;
 	case NUM_FORM_CLASSES: break;
 	}
 }
@@ -171,7 +171,7 @@ static int find(struct bus_thread *thread, enum form_class class, const char *pa
 	struct bus_object object = { .thread = thread, .class = class };
 	if (!read_path(path, &object))
 		return 0;
-	if (class != FORM_MANAGER && !find_known(thread, &object, path) &&
+	if (!find_known(thread, &object, path) && class != FORM_MANAGER &&
 	    !(object.row = look_at(&object)))
 		return 0;
 	forget(&thread->found);

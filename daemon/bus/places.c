@@ -43,18 +43,24 @@ void places_clear(struct place **places)
 }
 
 /* An object that is shown in two parts is kept once. */
-static bool add_rows(struct place **places, enum form_class class, const json_t *rows)
+static bool add_row(struct place **places, enum form_class class, json_t *row)
 {
 	char path[BUS_PATH_LEN];
-	for (size_t i = 0; i < json_array_size(rows); i++) {
-		json_t *row = json_array_get(rows, i);
-		objects_path(class, row, path);
-		struct place *before = places_find(*places, path);
-		if (before)
-			places_remove(places, before);
-		if (*path && !places_add(places, class, path, row))
+	objects_path(class, row, path);
+	struct place *before = places_find(*places, path);
+	if (before)
+		places_remove(places, before);
+	return !*path || places_add(places, class, path, row);
+}
+
+/* What is shown of the manager is no list. */
+static bool add_rows(struct place **places, enum form_class class, json_t *rows)
+{
+	if (json_is_object(rows))
+		return add_row(places, class, rows);
+	for (size_t i = 0; i < json_array_size(rows); i++)
+		if (!add_row(places, class, json_array_get(rows, i)))
 			return false;
-	}
 	return true;
 }
 

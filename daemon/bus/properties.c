@@ -7,20 +7,22 @@
 #include "daemon/bus/internal.h"
 #include "daemon/bus/values.h"
 
+/* What traffic changes all the time is not told: whoever wants a rate has to ask again anyway. How
+ * many link groups and links there are changes with objects, which are told as well. */
 static const struct property manager_properties[] = {
 	{ "version", "s", PROPERTY_STAYS },
 	{ "pid", "u", PROPERTY_STAYS },
 	{ "uptime_ms", "t" },
-	{ "socket", "s", PROPERTY_STAYS },
+	{ "socket", "s", PROPERTY_CHANGES },
 	{ "peer_id", "s", PROPERTY_STAYS },
 	{ "tcp_option.available", "b", PROPERTY_STAYS },
 	{ "tcp_option.error", "s", PROPERTY_STAYS },
 	{ "tcp_option.listeners", "t" },
-	{ "devices", "u" },
-	{ "engine.linkgroups", "u" },
-	{ "engine.links", "u" },
+	{ "devices", "u", PROPERTY_CHANGES },
+	{ "engine.linkgroups", "u", PROPERTY_CHANGES },
+	{ "engine.links", "u", PROPERTY_CHANGES },
 	{ "engine.memory_used_bytes", "t" },
-	{ "engine.memory_budget_bytes", "t" },
+	{ "engine.memory_budget_bytes", "t", PROPERTY_CHANGES },
 	{ "connections.smcr", "t" },
 	{ "connections.relayed", "t" },
 	{ "connections.pending", "t" },
@@ -31,7 +33,7 @@ static const struct property manager_properties[] = {
 	{ "connections.plain_tcp_total", "t" },
 	{ "connections.failed_total", "t" },
 	{ "connections.resets_total", "t" },
-	{ "draining", "a{sv}" },
+	{ "draining", "a{sv}", PROPERTY_CHANGES },
 	{ NULL },
 };
 
@@ -51,12 +53,13 @@ static const struct property device_properties[] = {
 	{ NULL },
 };
 
+/* A group is there before first contact has agreed on everything. */
 static const struct property linkgroup_properties[] = {
 	{ "id", "u", PROPERTY_STAYS },
 	{ "role", "s", PROPERTY_STAYS },
 	{ "type", "s", PROPERTY_CHANGES },
 	{ "version", "y", PROPERTY_STAYS },
-	{ "dialect", "s", PROPERTY_STAYS },
+	{ "dialect", "s", PROPERTY_CHANGES },
 	{ "peer_id", "s", PROPERTY_STAYS },
 	{ "peer", "s", PROPERTY_STAYS },
 	{ "vlan", "u", PROPERTY_STAYS },
@@ -66,30 +69,31 @@ static const struct property linkgroup_properties[] = {
 	{ "rmbs", "u" },
 	{ "peer_rmbs", "u" },
 	{ "idle_ms", "t" },
-	{ "release", "u", PROPERTY_STAYS },
-	{ "eid", "s", PROPERTY_STAYS },
-	{ "peer_host", "s", PROPERTY_STAYS },
-	{ "peer_os", "s", PROPERTY_STAYS },
-	{ "direct", "b", PROPERTY_STAYS },
-	{ "max_connections", "u", PROPERTY_STAYS },
+	{ "release", "u", PROPERTY_CHANGES },
+	{ "eid", "s", PROPERTY_CHANGES },
+	{ "peer_host", "s", PROPERTY_CHANGES },
+	{ "peer_os", "s", PROPERTY_CHANGES },
+	{ "direct", "b", PROPERTY_CHANGES },
+	{ "max_connections", "u", PROPERTY_CHANGES },
 	{ NULL },
 };
 
-/* Numbers of queue pairs are for administrators only, and it is not known who reads properties. */
+/* Numbers of queue pairs are for administrators only, and it is not known who reads properties.
+ * What the peer says of its end comes later than the link. */
 static const struct property link_properties[] = {
 	{ "linkgroup", "u", PROPERTY_STAYS },
 	{ "number", "y", PROPERTY_STAYS },
 	{ "peer", "s", PROPERTY_STAYS },
-	{ "peer_host", "s", PROPERTY_STAYS },
+	{ "peer_host", "s", PROPERTY_CHANGES },
 	{ "state", "s", PROPERTY_CHANGES },
 	{ "disabled", "b", PROPERTY_CHANGES },
 	{ "rnic", "s", PROPERTY_STAYS },
 	{ "port", "u", PROPERTY_STAYS },
 	{ "local_gid", "s", PROPERTY_STAYS },
-	{ "peer_gid", "s", PROPERTY_STAYS },
+	{ "peer_gid", "s", PROPERTY_CHANGES },
 	{ "path_mtu", "u", PROPERTY_CHANGES },
 	{ "uid", "u", PROPERTY_STAYS },
-	{ "peer_uid", "u", PROPERTY_STAYS },
+	{ "peer_uid", "u", PROPERTY_CHANGES },
 	{ "connections", "u" },
 	{ "tx_bytes", "t" },
 	{ "rx_bytes", "t" },
@@ -133,18 +137,32 @@ int properties_append(sd_bus_message *message, enum form_class class, const char
 
 /* ---- those that are told when they change ---- */
 
+/* Ages go on by themselves: an object of which nothing else has changed has not changed. */
+static bool differ(const json_t *was, const json_t *is)
+{
+	const char *key;
+	const json_t *value;
+	if (!json_is_object(was) || !json_is_object(is))
+		return was != is && !json_equal(was, is);
+	if (json_object_size(was) != json_object_size(is))
+		return true;
+	json_object_foreach((json_t *)is, key, value)
+	{
+		if (strcmp(key, "age_ms") != 0 && !json_equal(json_object_get(was, key), value))
+			return true;
+	}
+	return false;
+}
+
 size_t properties_changed(enum form_class class, const json_t *before, const json_t *after,
 			  char ret_names[BUS_MAX_WATCHED][FORM_NAME_LEN])
 {
 	size_t num = 0;
 	for (const struct property *at = properties_of(class); at->key; at++) {
-		const json_t *was = json_object_get(before, at->key),
-			     *is = json_object_get(after, at->key);
 		if (at->how != PROPERTY_CHANGES || num == BUS_MAX_WATCHED)
 			continue;
-		if (was == is || json_equal(was, is))
-			continue;
-		form_camel(at->key, ret_names[num++]);
+		if (differ(value_at(before, at->key), value_at(after, at->key)))
+			form_camel(at->key, ret_names[num++]);
 	}
 	return num;
 }

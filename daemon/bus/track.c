@@ -15,9 +15,11 @@
 #define PAUSE_US UINT64_C(100000)
 #define PAUSE    4 /* times as long as it took */
 
-static bool tell_new(struct bus_thread *thread, const char *path)
+/* The manager comes with smcrd's name. */
+static bool tell_new(struct bus_thread *thread, const struct place *shown)
 {
-	return !thread->tracks || sd_bus_emit_object_added(thread->sd, path) >= 0;
+	return !thread->tracks || shown->class == FORM_MANAGER ||
+	       sd_bus_emit_object_added(thread->sd, shown->path) >= 0;
 }
 
 static bool tell_gone(struct bus_thread *thread, const char *path)
@@ -52,7 +54,7 @@ static void tell_place(struct bus_thread *thread, struct place *shown)
 			told->row = json_incref(shown->row);
 		}
 	} else if (good) {
-		good = tell_new(thread, shown->path) &&
+		good = tell_new(thread, shown) &&
 		       places_add(&thread->told, shown->class, shown->path, shown->row);
 	}
 	thread->track_again |= !good;
@@ -74,7 +76,7 @@ static void tell_departures(struct bus_thread *thread)
 static bool tell_all(struct bus_thread *thread)
 {
 	struct place *shown, *next;
-	for (enum form_class class = FORM_MANAGER + 1; class < NUM_FORM_CLASSES; class ++)
+	for (enum form_class class = FORM_MANAGER; class < NUM_FORM_CLASSES; class ++)
 		if (!places_look(thread, class, &thread->shown))
 			return false;
 	HASH_ITER (hh, thread->shown, shown, next)

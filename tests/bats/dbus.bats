@@ -105,6 +105,7 @@ link_is() {
 	until_true 20 grep -qE '"member":"Link(Deleted|Failed)"' "$HOSTS_DIR/signals"
 	grep -E '"member":"Link(Deleted|Failed)"' "$HOSTS_DIR/signals" | jq -se '
 		.[0].payload.data[3].object.data == "/org/smcrd/link/1_1"'
+	until_true 20 has_heard PropertiesChanged '.path == "/org/smcrd" and .payload.data[1].EngineLinks.data == 1'
 	until_true 20 has_heard InterfacesRemoved '.payload.data[0] == "/org/smcrd/link/1_1"'
 	bus_call /linkgroup/1 Linkgroup1 AddLink
 	until_true "$FAILOVER_PATIENCE" symmetric
@@ -114,6 +115,14 @@ link_is() {
 		([keys[] | select(startswith("/org/smcrd/link/1_"))] | length == 2) and
 		.["/org/smcrd/linkgroup/1"]["org.smcrd.Linkgroup1"].Links.data == 2 and
 		.["/org/smcrd/device/soft_3aeth0"]["org.smcrd.Device1"].State.data == "active"'
+	# Of the manager what changes seldom is signalled, with its value, and what counts is not.
+	bus_call "" Manager1 BeginDrain 'a{sv}' 0
+	until_true 20 has_heard PropertiesChanged '.path == "/org/smcrd" and .payload.data[1].Draining.data.connections.data == 2'
+	bus_call "" Manager1 EndDrain
+	until_true 20 has_heard PropertiesChanged '.path == "/org/smcrd" and .payload.data[1].Draining.data == {}'
+	smcrctl_on a config set memory 64M
+	until_true 20 has_heard PropertiesChanged '.payload.data[1].EngineMemoryBudgetBytes.data == 67108864'
+	run ! has_heard PropertiesChanged '.payload.data[1] | has("EngineMemoryUsedBytes") or has("UptimeMs")'
 	kill "$monitor"
 	wait "$monitor" || true
 	bus_pair_end

@@ -11,6 +11,7 @@
 
 #include "daemon/bus/form.h"
 #include "tests/lib/busfix.h"
+#include "tests/lib/tries.h"
 
 #define LINKGROUP      "/org/smcrd/linkgroup/1"
 #define LINKGROUP_FACE "org.smcrd.Linkgroup1"
@@ -99,6 +100,64 @@ static void introspection_shows_objects_and_methods(void **state)
 	assert_null(strstr(text, "<method name=\"Enable\">"));
 }
 
+/* @return how the manager's property is told of when it changes; "": with its value */
+static const char *emission_of(const char *text, const char *property)
+{
+	static char how[16];
+	char begin[96], annotation[] = "EmitsChangedSignal\" value=\"";
+	snprintf(begin, sizeof(begin), "<property name=\"%s\"", property);
+	const char *at = strstr(text, begin);
+	assert_non_null(at);
+	const char *end = strchr(at, '>'), *found = strstr(at, annotation);
+	assert_non_null(end);
+	const char *next = strstr(end, "<property");
+	if (end[-1] == '/' || !found || (next && found > next))
+		return "";
+	assert_int_equal(sscanf(found + strlen(annotation), "%15[a-z]", how), 1);
+	return how;
+}
+
+/* Who caches properties, as GDBus and sd-bus do, must know of which a signal comes. */
+static void introspection_says_which_changes_are_told(void **state)
+{
+	static const char *const paths[] = { BUSFIX_ROOT, LINKGROUP, LINK("1") };
+	static const struct {
+		size_t path;
+		const char *property, *how;
+	} rows[] = {
+		{ 0, "Version", "const" },
+		{ 0, "TcpOptionAvailable", "const" },
+		{ 0, "Socket", "" },
+		{ 0, "Devices", "" },
+		{ 0, "EngineLinkgroups", "" },
+		{ 0, "EngineLinks", "" },
+		{ 0, "EngineMemoryBudgetBytes", "" },
+		{ 0, "Draining", "" },
+		{ 0, "EngineMemoryUsedBytes", "false" },
+		{ 0, "ConnectionsSmcr", "false" },
+		{ 0, "ConnectionsTxBytes", "false" },
+		{ 0, "UptimeMs", "false" },
+		{ 1, "Role", "const" },
+		{ 1, "Links", "" },
+		{ 1, "Dialect", "" },  /* known with the first link's CONFIRM LINK */
+		{ 1, "PeerHost", "" }, /* at the server, with the CLC Confirm */
+		{ 1, "Connections", "false" },
+		{ 2, "Number", "const" },
+		{ 2, "State", "" },
+		{ 2, "PeerUid", "" }, /* known with CONFIRM LINK */
+		{ 2, "PeerGid", "" }, /* known with the answer to ADD LINK */
+		{ 2, "TxBytes", "false" },
+	};
+	struct busfix *busfix = busfix_on_the_bus(state);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("%s of %s", rows[i].property, paths[rows[i].path]);
+		const char *text = busfix_introspect(busfix, paths[rows[i].path]);
+		text = strstr(text, "<interface name=\"org.smcrd.");
+		assert_non_null(text);
+		assert_string_equal(emission_of(text, rows[i].property), rows[i].how);
+	}
+}
+
 /* The manual page has the names of all methods, properties and signals that introspection shows. */
 static void expect_members_in_manual(struct busfix *busfix, const char *path)
 {
@@ -133,6 +192,7 @@ int main(void)
 		BUSFIX_CASE(objects_have_typed_properties),
 		BUSFIX_CASE(what_is_not_there_is_no_object),
 		BUSFIX_CASE(introspection_shows_objects_and_methods),
+		BUSFIX_CASE(introspection_says_which_changes_are_told),
 		BUSFIX_CASE(the_manual_page_has_all_names),
 	};
 	return cmocka_run_group_tests_name("bus_objects", tests, NULL, NULL);

@@ -113,6 +113,10 @@ static struct heard {
 	unsigned int added, removed, changed;
 	char path[64]; /* of the last object */
 	bool state, counter, interfaces;
+	/* Of the manager: */
+	unsigned int manager, draining, links;
+	uint32_t num_links;
+	bool used;
 } heard;
 
 static void note_path(const char *path)
@@ -147,18 +151,55 @@ static int on_removed(sd_bus_message *message, void *userdata, sd_bus_error *err
 	return 0;
 }
 
+/* The values of PropertiesChanged come next. */
+static void rewind_to_values(sd_bus_message *message)
+{
+	assert_true(sd_bus_message_rewind(message, true) >= 0);
+	assert_true(sd_bus_message_skip(message, "s") >= 0);
+}
+
+/* A property that is no simple value, and is in the signal. */
+static bool tells_of(sd_bus_message *message, const char *property)
+{
+	const char *name;
+	bool found = false;
+	rewind_to_values(message);
+	assert_true(sd_bus_message_enter_container(message, 'a', "{sv}") > 0);
+	while (sd_bus_message_enter_container(message, 'e', "sv") > 0) {
+		assert_true(sd_bus_message_read(message, "s", &name) > 0);
+		found |= !strcmp(name, property);
+		assert_true(sd_bus_message_skip(message, "v") >= 0);
+		assert_true(sd_bus_message_exit_container(message) >= 0);
+	}
+	return found;
+}
+
+static int on_manager_changed(sd_bus_message *message)
+{
+	uint64_t bytes;
+	rewind_to_values(message);
+	heard.links += busfix_find(message, "EngineLinks", "u", &heard.num_links);
+	rewind_to_values(message);
+	heard.used |= busfix_find(message, "EngineMemoryUsedBytes", "t", &bytes);
+	heard.draining += tells_of(message, "Draining");
+	heard.manager++;
+	return 0;
+}
+
 static int on_changed(sd_bus_message *message, void *userdata, sd_bus_error *error)
 {
 	const char *face, *text;
 	uint64_t bytes;
 	(void)userdata;
 	(void)error;
-	note_path(sd_bus_message_get_path(message));
+	if (!strcmp(sd_bus_message_get_path(message), BUSFIX_ROOT))
+		return on_manager_changed(message);
 	assert_true(sd_bus_message_read(message, "s", &face) > 0);
-	assert_string_equal(face, LINK_FACE);
+	if (strcmp(face, LINK_FACE) != 0)
+		return 0; /* the link group */
+	note_path(sd_bus_message_get_path(message));
 	heard.state = busfix_find(message, "State", "s", &text);
-	assert_true(sd_bus_message_rewind(message, true) >= 0);
-	assert_true(sd_bus_message_skip(message, "s") >= 0);
+	rewind_to_values(message);
 	heard.counter = busfix_find(message, "TxBytes", "t", &bytes);
 	heard.changed++;
 	return 0;
@@ -220,6 +261,36 @@ static void what_no_event_tells_of_is_seen(void **state)
 	busfix_until(busfix, heard.changed == 1);
 }
 
+/* Counters and ages that go on are not told. */
+static void the_manager_tells_what_changes_seldom(void **state)
+{
+	struct busfix *busfix = follow(state, 0);
+	struct control_drain *drain = &busfix->fix->control.drain;
+	*drain = (struct control_drain){ .on = true, .since = 1 };
+	busfix_happen(busfix, 1);
+	busfix_until(busfix, heard.draining == 1);
+	const unsigned int looks = busfix->looks;
+	for (int i = 0; i < 5; i++)
+		busfix_happen(busfix, 1);
+	busfix_until(busfix, busfix->looks > looks + 8); /* the age has changed meanwhile */
+	drain->on = false;
+	busfix_happen(busfix, 1);
+	busfix_until(busfix, heard.draining == 2);
+	assert_int_equal(heard.manager, 2);
+	assert_false(heard.used);
+	assert_int_equal(heard.added + heard.removed + heard.changed, 0);
+}
+
+static void the_manager_tells_how_many_links_there_are(void **state)
+{
+	struct busfix *busfix = follow(state, 0);
+	pair_fail_link(busfix->fix->pair, PAIR_SERVER, 1);
+	pair_pump(busfix->fix->pair);
+	busfix_happen(busfix, 1);
+	busfix_until(busfix, heard.links == 1);
+	assert_int_equal(heard.num_links, 1);
+}
+
 /* Thousands of links come and go: the bus hears of some of them, and of the final state. */
 static void a_flood_of_changes_is_bounded(void **state)
 {
@@ -261,6 +332,8 @@ int main(void)
 		BUSFIX_CASE(objects_that_come_and_go_are_told),
 		BUSFIX_CASE(changes_are_told_without_counters),
 		BUSFIX_CASE(what_no_event_tells_of_is_seen),
+		BUSFIX_CASE(the_manager_tells_what_changes_seldom),
+		BUSFIX_CASE(the_manager_tells_how_many_links_there_are),
 		BUSFIX_CASE(a_flood_of_changes_is_bounded),
 		BUSFIX_CASE(what_could_not_be_told_is_told_later),
 	};
