@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * smcr-run: start a program with its TCP connections over SMC-R, by putting the preload library
- * into its environment. Says so where that cannot work, because the dynamic loader would not.
+ * into its environment. smcr-run says where that cannot work: the dynamic loader says nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 #define LIBRARY "libsmcr-preload.so"
 
-/* As env(1), so that scripts can tell our failures from the program's. */
+/* Those of env(1), so that scripts can tell failures of smcr-run from the program's. */
 enum {
 	EXIT_OURS = 125,
 	EXIT_CANNOT_RUN = 126,
@@ -43,14 +43,14 @@ static void usage(FILE *out)
 		"       smcr-run [OPTION]... --unit NAME.service [--write]\n"
 		"Run PROGRAM with its TCP connections over SMC-R where the peer can. Or make a "
 		"drop-in\n"
-		"file for a service of systemd that lets it do the same.\n"
+		"file for a service of systemd, with which the service does the same.\n"
 		"\n"
 		"  -r, --require      a connection that would be plain TCP fails instead\n"
 		"  -v, --verbose      say on standard error what became of each connection\n"
 		"  -s, --socket PATH  where smcrd listens (default: $%s or\n"
 		"                     %s)\n"
 		"  -u, --unit NAME    print a drop-in file for this service\n"
-		"  -w, --write        write it below /etc/systemd/system instead\n"
+		"  -w, --write        write that file below /etc/systemd/system instead\n"
 		"  -h, --help         print this help\n"
 		"  -V, --version      print the version\n"
 		"\n"
@@ -74,7 +74,7 @@ static bool parse_options(int argc, char **argv, struct options *ret_options)
 	};
 	struct options options = { 0 };
 	int c;
-	/* "+": what follows the program's name is the program's. */
+	/* "+": the words behind the program's name are the program's. */
 	while ((c = getopt_long(argc, argv, "+rvs:u:whV", longs, NULL)) != -1) {
 		switch (c) {
 		case 'r': options.require = true; break;
@@ -88,7 +88,7 @@ static bool parse_options(int argc, char **argv, struct options *ret_options)
 		}
 	}
 	if (options.unit ? optind < argc : options.write) {
-		fprintf(stderr, "smcr-run: --unit goes with no program, and --write with --unit\n");
+		fprintf(stderr, "smcr-run: --unit takes no program, and --write needs --unit\n");
 		return false;
 	}
 	if (!options.unit && optind == argc) {
@@ -99,7 +99,7 @@ static bool parse_options(int argc, char **argv, struct options *ret_options)
 	return true;
 }
 
-/* Beside the build's programs, or where `make install` puts it. */
+/* The library is beside the build's programs, or where `make install` puts it. */
 static bool find_library(char *ret_path)
 {
 	static const char *const places[] = { "../lib/smcrd/" LIBRARY, "../lib64/smcrd/" LIBRARY,
@@ -128,8 +128,8 @@ static bool is_ours(const char *item, size_t len)
 	return len == name_len || item[len - name_len - 1] == '/';
 }
 
-/* Ours first: a library behind it then sees the calls that we pass on. Another copy of ours, which
- * a smcr-run around this one has named, would do everything a second time. */
+/* smcrd's library comes first: the libraries behind it then see the calls that it passes on. A copy
+ * of it that an outer smcr-run has named is left out: it would do everything a second time. */
 static int set_preload(const char *library)
 {
 	static const char separators[] = " :"; /* of the dynamic loader's list */
@@ -152,13 +152,14 @@ static int set_preload(const char *library)
 	return rc;
 }
 
-/* A smcr-run within smcr-run says no in words: what is missing is put back by the library. */
+/* An inner smcr-run sets the variable to 0 rather than removing it: the library that the outer one
+ * loads would put a missing variable back. */
 static int set_flag(const char *name, bool on)
 {
 	return on || getenv(name) ? setenv(name, on ? "1" : "0", 1) : 0;
 }
 
-/** @param library  NULL: not into this program */
+/** @param library  NULL: this program must not load it */
 static int set_environment(const struct options *options, const char *library)
 {
 	if (options->socket && setenv(IPC_SOCKET_ENV, options->socket, 1) < 0)
@@ -174,7 +175,7 @@ static bool daemon_path_fits(const char *path)
 	return strlen(path) < sizeof(((struct sockaddr_un *)NULL)->sun_path);
 }
 
-/* With -v only: without the daemon programs run all the same. */
+/* Called with -v only: programs run without the daemon, too. */
 static void report_daemon(const char *path, bool require)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -189,7 +190,8 @@ static void report_daemon(const char *path, bool require)
 		close(fd);
 }
 
-/** @return true: it can, or the kernel will tell why not; else it was said why it cannot */
+/** @return true: the program can use SMC-R, or the kernel will say why it cannot run; false: it
+ * cannot use SMC-R, and why was printed */
 static bool check_program(const char *path, bool require, bool *ret_harmful)
 {
 	struct inspect_measure measure;

@@ -12,14 +12,14 @@
 #include "cli/smcr-run/unit_state.h"
 #include "proto/ipc/ipc.h"
 
-#define PLACE        "/etc/systemd/system"
+#define UNIT_DIR     "/etc/systemd/system"
 #define FILE_NAME    "50-smcr.conf"
 #define SUFFIX       ".service"
-#define NAME_MAX_LEN 255 /* of systemd's unit names */
+#define NAME_MAX_LEN 255 /* longest name of a unit */
 
 /* ---- names and values */
 
-/* As systemd has them (systemd.unit(5)). The name becomes part of a path. */
+/* Does systemd allow this name (systemd.unit(5))? It becomes part of a path. */
 static bool is_valid_name(const char *name)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -43,7 +43,7 @@ static bool has_control_characters(const char *text)
 	return false;
 }
 
-/* A value in double quotes, where systemd reads backslashes, and percent signs as specifiers. */
+/* In double quotes systemd reads backslashes as escapes, and percent signs as specifiers. */
 static void print_assignment(FILE *out, const char *name, const char *value)
 {
 	fprintf(out, "Environment=\"%s=", name);
@@ -66,8 +66,8 @@ static bool is_ours(const char *item, size_t len, const char *library)
 	return len >= name_len && strncmp(item + len - name_len, name, name_len) == 0;
 }
 
-/* @return where the value begins, or NULL. Assignments are separated by blanks; with blanks in the
- *         value there are quotes around the whole. */
+/* @return where the value begins, or NULL. Blanks separate assignments; an assignment whose value
+ *         has blanks stands in quotes. */
 static const char *find_preload(const char *environment, bool *ret_quoted)
 {
 	static const char name[] = "LD_PRELOAD=";
@@ -80,7 +80,7 @@ static const char *find_preload(const char *environment, bool *ret_quoted)
 	return NULL;
 }
 
-/* The service's own libraries stay, behind ours: a variable that is set again is replaced. */
+/* The drop-in's LD_PRELOAD replaces that of the service, so it has the service's libraries too. */
 static void add_libraries(FILE *value, const char *environment, const char *library)
 {
 	bool quoted;
@@ -118,8 +118,8 @@ static void print_drop_in(FILE *out, const struct unit_request *request,
 	fprintf(out,
 		"# TCP connections of %s over SMC-R where the peer can, through smcrd(8).\n"
 		"# Made by smcr-run --unit. Belongs in\n"
-		"#   " PLACE "/%s.d/" FILE_NAME "\n"
-		"# It counts from the next start on: systemctl daemon-reload, systemctl restart.\n"
+		"#   " UNIT_DIR "/%s.d/" FILE_NAME "\n"
+		"# It takes effect after systemctl daemon-reload and systemctl restart.\n"
 		"\n"
 		"[Unit]\n"
 		"Wants=smcrd.service\n"
@@ -143,10 +143,10 @@ static int failed(const char *path)
 	return -1;
 }
 
-/* In one step: systemd sees all of it or nothing. */
+/* rename() puts the whole file in place, so systemd never reads a part of it. */
 static int write_file(const char *path, const char *text, size_t len)
 {
-	char temporary[sizeof(PLACE) + NAME_MAX_LEN + 64];
+	char temporary[sizeof(UNIT_DIR) + NAME_MAX_LEN + 64];
 	snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
 	int fd = mkstemp(temporary);
 	if (fd < 0)
@@ -167,11 +167,11 @@ static int write_file(const char *path, const char *text, size_t len)
 
 static int install(const char *name, const char *text, size_t len)
 {
-	char path[sizeof(PLACE) + NAME_MAX_LEN + 32];
-	snprintf(path, sizeof(path), PLACE "/%s.d", name);
+	char path[sizeof(UNIT_DIR) + NAME_MAX_LEN + 32];
+	snprintf(path, sizeof(path), UNIT_DIR "/%s.d", name);
 	if (mkdir(path, 0755) < 0 && errno != EEXIST)
 		return failed(path);
-	snprintf(path, sizeof(path), PLACE "/%s.d/" FILE_NAME, name);
+	snprintf(path, sizeof(path), UNIT_DIR "/%s.d/" FILE_NAME, name);
 	if (write_file(path, text, len) < 0)
 		return -1;
 	fprintf(stderr,
@@ -211,11 +211,10 @@ int unit_drop_in(const struct unit_request *request)
 	size_t len;
 	if (!check_request(request))
 		return -1;
-	/* systemd tells nothing of what has no instance. */
+	/* systemd has no settings to tell for a template without an instance. */
 	if (is_template(request->name) || !unit_state_read(request->name, &state))
 		fprintf(stderr,
-			"smcr-run: systemd says nothing of %s here: its settings are not looked "
-			"at\n",
+			"smcr-run: systemd says nothing of %s here: its settings are not checked\n",
 			request->name);
 	FILE *out = open_memstream(&text, &len);
 	if (out)

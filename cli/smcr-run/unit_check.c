@@ -50,7 +50,7 @@ static void check_families(const struct check *c)
 	}
 }
 
-/* What the library calls that a server does not call anyway. */
+/* System calls of the library that a server does not need anyway. */
 static void check_calls(const struct check *c)
 {
 	static const char *const needed[] = { "accept4",    "close",   "connect",    "dup3",
@@ -71,8 +71,8 @@ static void check_calls(const struct check *c)
 static void check_network(const struct check *c)
 {
 	if (unit_state_is_on(c->state, "PrivateNetwork") || is_set(c, "NetworkNamespacePath"))
-		warn(c, "it has a network namespace of its own: all connections will be plain TCP "
-			"unless an smcrd runs there, which --socket then names");
+		warn(c, "the service has a network namespace of its own: all connections will be "
+			"plain TCP unless an smcrd runs there and --socket names its socket");
 }
 
 /* ---- files */
@@ -102,7 +102,7 @@ static bool is_elsewhere(const struct check *c, const char *path)
 	       unit_words_cover(unit_state_get(c->state, "TemporaryFileSystem"), path);
 }
 
-/* The directory, since smcrd makes its socket anew when it starts. */
+/* The drop-in binds the socket's directory, because smcrd makes a new socket when it starts. */
 static void bring_files(const struct check *c)
 {
 	const char *slash = strrchr(c->socket, '/');
@@ -110,14 +110,14 @@ static void bring_files(const struct check *c)
 		return;
 	if (slash == c->socket || strpbrk(c->socket, " \t\"'\\:%")) {
 		warn(c,
-		     "the service has files of its own (RootDirectory=, RootImage=, "
-		     "TemporaryFileSystem=), and %s cannot be brought there",
+		     "the service sees other files than the host (RootDirectory=, RootImage=, "
+		     "TemporaryFileSystem=), and a drop-in cannot name the path %s",
 		     c->socket);
 		return;
 	}
 	fprintf(c->out,
-		"# The service has files of its own: the library and smcrd's socket come there "
-		"too.\n"
+		"# The service sees other files than the host: this adds the library and the\n"
+		"# directory of smcrd's socket.\n"
 		"BindReadOnlyPaths=%s -%.*s\n",
 		c->request->library, (int)(slash - c->socket), c->socket);
 }
@@ -137,7 +137,8 @@ static void check_files(const struct check *c)
 
 /* ---- the program */
 
-/* { path=/usr/sbin/nginx ; argv[]=... }, once for each command of ExecStart=; the first counts. */
+/* For each command of ExecStart= there is "{ path=/usr/sbin/nginx ; argv[]=... }". Here the first
+ * command is meant. */
 static bool program_of(const struct check *c, char ret_path[PATH_MAX])
 {
 	static const char before[] = "path=";
@@ -181,7 +182,7 @@ static bool selinux_enforces(void)
 static void check_confinement(const struct check *c)
 {
 	if (is_set(c, "AppArmorProfile"))
-		warn(c, "its AppArmor profile must let it read %s and write to %s",
+		warn(c, "its AppArmor profile must let the service read %s and write to %s",
 		     c->request->library, c->socket);
 	if (is_set(c, "SELinuxContext") || selinux_enforces())
 		warn(c,
@@ -202,8 +203,8 @@ static void check_environment(const struct check *c)
 			"TCP");
 	if (*files)
 		warn(c,
-		     "EnvironmentFile= counts for more than the drop-in: if it sets LD_PRELOAD, "
-		     "%s belongs there",
+		     "EnvironmentFile= overrides the drop-in: if that file sets LD_PRELOAD, "
+		     "add %s there",
 		     c->request->library);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file unit_check.h
- * Which settings of a service will not let its program use SMC-R: said on standard error, and
- * answered in the drop-in where that can be done without opening more than is needed.
+ * Finds settings of a service that keep its program from using SMC-R. Each is reported on standard
+ * error. The drop-in overrides a setting where that permits no more than SMC-R needs.
  */
 #ifndef SMCRD_CLI_SMCR_RUN_UNIT_CHECK_H
 #define SMCRD_CLI_SMCR_RUN_UNIT_CHECK_H

@@ -29,7 +29,7 @@ static void become_systemctl(const char *name, int out)
 	_exit(127);
 }
 
-/* @return bytes, or -1: too many */
+/* @return number of bytes, or -1: cannot read, or the text does not fit */
 static ssize_t read_all(int fd, char *buf, size_t size)
 {
 	size_t len = 0;
@@ -113,7 +113,7 @@ enum unit_list unit_state_list(const struct unit_state *state, const char *prope
 	return *value == '~' ? UNIT_LIST_FORBIDS : UNIT_LIST_ALLOWS;
 }
 
-/* @param words  moved on behind the word. @return its length, 0: no more */
+/* @param words  is moved behind the word. @return the word's length; 0: there is none */
 static size_t next_word(const char **words, const char **ret_word)
 {
 	*ret_word = *words + strspn(*words, " ");

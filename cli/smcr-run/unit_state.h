@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file unit_state.h
- * What systemd says of a service: the properties of `systemctl show`.
+ * The properties of a service, as `systemctl show` prints them.
  */
 #ifndef SMCRD_CLI_SMCR_RUN_UNIT_STATE_H
 #define SMCRD_CLI_SMCR_RUN_UNIT_STATE_H
@@ -17,8 +17,8 @@ struct unit_state {
 /**
  * Ask systemd.
  * @param name  a valid name of a unit
- * @return false: it does not run here, cannot be asked, or does not know the unit. ret_state is
- * empty then; its functions work all the same
+ * @return false: systemd does not run here, does not answer, or does not know the unit. ret_state
+ * is empty then: every property is ""
  */
 bool unit_state_read(const char *name, struct unit_state *ret_state);
 void unit_state_free(struct unit_state *state);
@@ -29,7 +29,7 @@ const char *unit_state_get(const struct unit_state *state, const char *property)
 /** Is the property "yes" (or another word than "no", where there are more)? */
 bool unit_state_is_on(const struct unit_state *state, const char *property);
 
-/** A list of words with "~" in front is one of what is forbidden. */
+/** A list names what is allowed; with "~" in front, what is forbidden. */
 enum unit_list { UNIT_LIST_NONE, UNIT_LIST_ALLOWS, UNIT_LIST_FORBIDS };
 enum unit_list unit_state_list(const struct unit_state *state, const char *property,
 			       const char **ret_words);

@@ -150,7 +150,7 @@ unit() {
 	run -0 --separate-stderr inside smcr-run --unit bad.service
 	for text in "static_server cannot use SMC-R: it is statically linked" "network namespace of its own" \
 		"forbids AF_UNIX" "does not allow dup3()" "does not allow ppoll()" \
-		"InaccessiblePaths= hides smcrd's socket" "EnvironmentFile= counts" "UnsetEnvironment= takes"; do
+		"InaccessiblePaths= hides smcrd's socket" "EnvironmentFile= overrides" "UnsetEnvironment= takes"; do
 		[[ $stderr == *"bad.service: "*"$text"* ]] || {
 			echo "missing: $text in: $stderr"
 			return 1
