@@ -26,7 +26,7 @@ static bool parse_link(const char *word, uint64_t *ret_group, uint64_t *ret_numb
 	return words_refuse("'%s' is no link: links are named GROUP/NUMBER, such as 3/2", word);
 }
 
-/* ---- arguments of commands; words that are left over are refused by the caller ---- */
+/* ---- arguments of commands; the caller refuses words that are left over ---- */
 
 static int group_argument(int argc, char **argv, json_t *params)
 {
@@ -51,7 +51,7 @@ static int link_argument(int argc, char **argv, json_t *params)
 		       : -1;
 }
 
-/* NUMBER or GROUP/NUMBER; the group is known. */
+/* The word is NUMBER or GROUP/NUMBER; `params` has the group. */
 static bool link_of_group(const char *key, const char *word, json_t *params)
 {
 	uint64_t group, number;
@@ -114,7 +114,7 @@ static int device_argument(int argc, char **argv, json_t *params)
 	return 1;
 }
 
-/* Every word that is left, a rule as in smcrd.conf(5). */
+/* All words together are a rule as in smcrd.conf(5). */
 static int rule_arguments(int argc, char **argv, json_t *params)
 {
 	char *text = NULL, number[WORDS_USER_LEN];
@@ -179,7 +179,8 @@ static int no_argument_at_all(int argc, char **argv, json_t *params)
 
 /* ---- the commands ---- */
 
-/* By what a command takes, in the words of proto/ipc/commands.h. */
+/* For each kind of arguments in proto/ipc/commands.h: their text in the help, their parser, the
+ * options, and what the first argument names. */
 #define TEXT_GROUP           "GROUP"
 #define PARSE_GROUP          group_argument
 #define FLAGS_GROUP          0
@@ -198,25 +199,28 @@ static int no_argument_at_all(int argc, char **argv, json_t *params)
 #define VALUE_GROUP_AND_TWO  COMMANDS_GROUP
 
 const struct command commands[] = {
-	{ "device", "add", "NAME", "use it too, until the files are read again", device_argument },
-	{ "device", "remove", "NAME", "use it no longer, likewise", device_argument,
-	  .value = COMMANDS_DEVICE },
-	{ "device", "drain", "NAME", "nothing new on it; its links go in good order",
+	{ "device", "add", "NAME", "use this device too, until the files are read again",
+	  device_argument },
+	{ "device", "remove", "NAME", "do not use this device, until the files are read again",
 	  device_argument, .value = COMMANDS_DEVICE },
-	{ "device", "enable", "NAME", "use it again", device_argument, .value = COMMANDS_DEVICE },
+	{ "device", "drain", "NAME", "no new links on this device; delete its links in good order",
+	  device_argument, .value = COMMANDS_DEVICE },
+	{ "device", "enable", "NAME", "use this device again", device_argument,
+	  .value = COMMANDS_DEVICE },
 	{ "drain", NULL, "[--wait | --off]", "no new connections over SMC-R; old ones go on",
 	  no_argument_at_all, COMMANDS_WAIT | COMMANDS_OFF, .method = "drain.begin" },
 	{ "monitor", NULL, "[FILTER ..]", "events as they happen", NULL, .method = "event.wait" },
-	{ "ueid", "add", "NAME", "new connections may use version 2 by it", ueid_argument },
-	{ "ueid", "remove", "NAME", "new connections do not use it", ueid_argument,
+	{ "ueid", "add", "NAME", "new connections may use version 2 with this name",
+	  ueid_argument },
+	{ "ueid", "remove", "NAME", "new connections do not use this name", ueid_argument,
 	  .value = COMMANDS_UEID },
-	{ "config", "set", "KEY VALUE", "until a reload or restart", value_arguments },
-	{ "config", "reload", "", "read the files again; all is checked first",
+	{ "config", "set", "KEY VALUE", "set a value until a reload or restart", value_arguments },
+	{ "config", "reload", "", "read the files again, if all of them are right",
 	  no_argument_at_all },
-	{ "policy", "add", "RULE", "new connections go by it", rule_arguments },
-	{ "policy", "delete", "RULE", "new connections do not go by it", rule_arguments,
+	{ "policy", "add", "RULE", "the rule holds for new connections", rule_arguments },
+	{ "policy", "delete", "RULE", "the rule does not hold for new connections", rule_arguments,
 	  .value = COMMANDS_RULE },
-	{ "policy", "forget", "[PEER] [port NUMBER]", "what was seen of it; try SMC-R again",
+	{ "policy", "forget", "[PEER] [port NUMBER]", "forget what was seen there; try SMC-R again",
 	  place_arguments },
 #define ENGINE_COMMAND(type, method, object, word, takes, asks, help)                              \
 	{ object, word, TEXT_##takes, help, PARSE_##takes, FLAGS_##takes, method, VALUE_##takes },
@@ -311,7 +315,7 @@ static char *request_text(const struct object *object, const struct command *com
 	return text;
 }
 
-/* What a show or the monitor is limited to, or what a command is to do. */
+/* The words are filters of a show or the monitor, or arguments of a command. */
 static bool take_words(const struct object *object, const struct command *command, int argc,
 		       char **argv, json_t *params)
 {
@@ -322,7 +326,7 @@ static bool take_words(const struct object *object, const struct command *comman
 	       (taken >= 0 && words_refuse("unexpected argument '%s'", argv[taken]));
 }
 
-/* @param command  NULL: it has none of them */
+/* @param command  NULL: a show or a tool, which takes none of these options */
 static bool flags_fit(const struct command *command, unsigned int flags)
 {
 	unsigned int wrong = flags & ~(command ? command->flags : 0);

@@ -11,7 +11,7 @@
 
 #include "cli/smcrctl/objects.h"
 
-/** What a command's first word names, for completion. */
+/** What the first argument of a command names, for completion. */
 enum commands_value {
 	COMMANDS_OTHER,
 	COMMANDS_GROUP, /* a link group */
@@ -28,18 +28,18 @@ enum {
 	COMMANDS_OFF = 1 << 2,
 };
 
-/** What an object can be told to do. */
+/** A command about an object. */
 struct command {
 	const char *object;
 	const char *name; /* NULL: the object itself is the command */
 	const char *arguments;
 	const char *help;
-	/** Words that are left over are refused by the caller. NULL: it takes filters. @return how
-	 * many words were taken, or -1 */
+	/** Turns arguments into params; the caller refuses words that are left over. NULL: the
+	 * command takes filters. @return how many words were taken, or -1 after an error message */
 	int (*parse)(int argc, char **argv, json_t *params);
-	unsigned int flags;        /* COMMANDS_..: options that make sense */
-	const char *method;        /* of smcrd, if it has another name */
-	enum commands_value value; /* that the first word names */
+	unsigned int flags;        /* COMMANDS_..: options that the command takes */
+	const char *method;        /* of smcrd; NULL: it is called OBJECT.NAME */
+	enum commands_value value; /* of the first argument */
 };
 
 extern const struct command commands[];
@@ -48,9 +48,9 @@ extern const size_t num_commands;
 /** What the words ask for. */
 struct request {
 	const struct object *object;
-	bool show;    /* else it is a command, whose result has a sentence, */
-	bool monitor; /* or this, which has no end */
-	bool patient; /* a command that takes as long as it takes */
+	bool show;    /* else it is a command, whose result has a sentence */
+	bool monitor; /* the command is the monitor, which has no end */
+	bool patient; /* a command that may take any time */
 	char *text;   /* JSON for smcrd; the caller frees it; NULL: the object is a tool */
 	int argc;     /* the words for a tool */
 	char **argv;
@@ -63,16 +63,16 @@ struct request {
  */
 int commands_parse(int argc, char **argv, unsigned int flags, struct request *ret_request);
 
-/** The object that the word means; NULL: none, which it says. */
+/** The object that the word means; NULL after an error message: there is none, or several. */
 const struct object *commands_find_object(const char *word);
 /**
  * The command of an object.
  * @param ret_command  NULL: show, or the object is a tool
- * @return false: it has none of this name, and says so
+ * @return false after an error message: the object has no such command
  */
 bool commands_find(const struct object *object, const char *word,
 		   const struct command **ret_command);
-/** The one whose name is the object's; NULL: it has none. */
+/** The command that an object is itself, such as "drain"; NULL: it is none. */
 const struct command *commands_own(const struct object *object);
 
 #endif

@@ -17,14 +17,14 @@
 #define ASK           "--complete"
 #define SOCKET        "socket"
 #define MOST_WORDS    32
-#define PATIENCE_S    2 /* somebody waits with a finger on the key */
+#define PATIENCE_S    2 /* the user waits for the shell's answer */
 #define NOT_AN_OPTION -1
 
 struct question {
-	const char *last;              /* what is to become a word */
-	const char *words[MOST_WORDS]; /* before it, without options */
+	const char *last;              /* the word to be completed */
+	const char *words[MOST_WORDS]; /* the words before it, without options */
 	int num_words;
-	const char *option; /* whose value the last one is; NULL: none's */
+	const char *option; /* whose value the last word is; NULL: it is no value */
 	const char *socket_path;
 };
 
@@ -42,8 +42,8 @@ static void offer_all(const struct question *question, const char *const *words)
 
 /* ---- the words before ---- */
 
-/* @return 1: the next word is its value, 0: it has none; NOT_AN_OPTION. *ret_name as --NAME has it
- */
+/* @return 1: the next word is the option's value; 0: the option has no value; NOT_AN_OPTION
+ * @param ret_name  the option's long name */
 static int look_at_option(const char *word, const char **ret_name)
 {
 	const char *name;
@@ -86,7 +86,7 @@ static void read_words(struct question *question, int argc, char **argv)
 	question->last = argc > 0 ? argv[argc - 1] : "";
 }
 
-/* Exact words only: a prefix may mean several. */
+/* Exact words only: a prefix may mean several objects. */
 static const struct object *object_of(const struct question *question)
 {
 	for (size_t i = 0; question->num_words > 0 && i < num_objects; i++)
@@ -122,7 +122,7 @@ static bool value_of_row(const json_t *row, const char *key, const char *second,
 	return true;
 }
 
-/* `begin` is what all that is of interest begins with. */
+/* Offers only texts that begin with `begin`. */
 static void offer_rows(const struct question *question, const char *method, const char *list,
 		       const char *key, const char *second, const char *begin)
 {
@@ -131,7 +131,7 @@ static void offer_rows(const struct question *question, const char *method, cons
 	size_t i;
 	if (ask_smcrd(question->socket_path, PATIENCE_S, method, NULL, &result, error)) {
 		json_decref(offered);
-		return; /* it is a word to be typed, then */
+		return; /* without smcrd's answer the user has to type the word */
 	}
 	json_array_foreach(list ? json_object_get(result, list) : result, i, row)
 	{
@@ -161,7 +161,7 @@ static void offer_values(const struct question *question, enum commands_value va
 
 /* ---- keys of the configuration, and their values ---- */
 
-/* Of those that have words for values. */
+/* For keys whose values are words. */
 static const struct {
 	const char *key;
 	const char *words[6];
@@ -174,7 +174,7 @@ static const struct {
 	{ "egress_guard", { "yes", "no" } },
 };
 
-/* What `config set` can change. */
+/* The keys that `config set` can change. */
 static void offer_keys(const struct question *question)
 {
 	char error[SESSION_ERROR_LEN];
@@ -248,7 +248,7 @@ static void offer_filters(const struct question *question, const char *object, i
 	}
 }
 
-/* ---- which kind of word comes ---- */
+/* ---- which kind of word comes next ---- */
 
 static void offer_options(const struct question *question)
 {
@@ -277,7 +277,7 @@ static void offer_commands(const struct question *question, const struct object 
 	offer(question, "help");
 }
 
-/* The columns of a table as --sort takes them: by key, with the hyphen that was typed. */
+/* The titles of a table's columns, in lower case, with the hyphen that was typed before. */
 static void offer_columns(const struct question *question)
 {
 	const struct object *object = object_of(question);
@@ -298,7 +298,7 @@ static void offer_links_of(const struct question *question, const char *group)
 	offer_rows(question, "link.show", NULL, "linkgroup", "number", begin);
 }
 
-/* Behind "OBJECT" that has a command of its own. */
+/* Words behind an object that is itself a command. */
 static void offer_own(const struct question *question, const struct object *object,
 		      const struct command *own)
 {

@@ -8,7 +8,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* "FILE:LINE", or in a word. */
+/* "FILE:LINE", or a word for a value that is from no file. */
 static char *source(const json_t *row)
 {
 	const char *origin = json_string_value(json_object_get(row, "origin"));

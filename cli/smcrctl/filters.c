@@ -17,7 +17,7 @@ static const struct filter {
 	const char *name, *parameter, *value;
 	enum kind kind;
 	uint64_t max;
-	const char *objects; /* that can be limited by it, with a blank before and behind each */
+	const char *objects; /* which have this filter, with a blank before and behind each */
 } filters[] = {
 	{ "peer", "peer", "ADDRESS", TEXT, 0,
 	  " peer linkgroup link connection event top capture " },
@@ -119,7 +119,7 @@ static bool set_value(const struct filter *filter, const char *word, json_t *par
 	case TEXT: break;
 	}
 	return json_object_set_new(params, filter->parameter, json_string(word)) == 0 ||
-	       words_refuse("%s: this is no text: '%s'", filter->name, word);
+	       words_refuse("%s: '%s' is not UTF-8", filter->name, word);
 }
 
 bool filters_take(const char *object, int argc, char **argv, json_t *params)

@@ -15,7 +15,8 @@
 #define HOPS         64
 #define GID_IPV4_AT  12
 
-/* The link-layer header of InfiniBand, which RoCEv2 has not, counts as these in an ICRC. */
+/* An ICRC covers InfiniBand's link-layer header. RoCEv2 has none: it counts as so many bytes of
+ * ones. */
 #define MASKED_LEN 8
 
 static bool is_ipv4(const struct capture_end *end)
@@ -98,10 +99,10 @@ static uint8_t opcode_of(const struct frame_message *message, uint32_t nth, uint
 			     : ROCE_SEND_MIDDLE;
 }
 
-/** What a frame carries of the message. */
+/** The part of the message that is in one frame. */
 struct part {
 	uint32_t at, len; /* of the message */
-	uint32_t there;   /* bytes of it that are known */
+	uint32_t there;   /* bytes of the part that were captured */
 	uint8_t opcode, pad;
 	size_t roce_len; /* from BTH to ICRC */
 };
@@ -145,9 +146,9 @@ static size_t put_roce(const struct frame_message *message, const struct part *p
 	return ROCE_BTH_LEN + ROCE_RETH_LEN;
 }
 
-/* ---- checksums over what is there ---- */
+/* ---- checksums ---- */
 
-/* Annex A17.3.3: what routers change counts as ones. */
+/* Annex A17.3.3: fields that routers change count as ones. */
 static uint32_t icrc_of(bool ipv4, const uint8_t *ip, size_t ip_len, size_t roce_len)
 {
 	uint8_t masked[MASKED_LEN + IPV6_LEN + UDP_LEN + ROCE_BTH_LEN];
@@ -177,7 +178,7 @@ static void put_udp_checksum(const uint8_t *ip, uint8_t *udp, size_t udp_len)
 	put_be16(udp + 6, value ? value : 0xFFFF);
 }
 
-/* ---- all of it ---- */
+/* ---- whole frames ---- */
 
 uint32_t frame_count(const struct frame_message *message)
 {

@@ -14,7 +14,7 @@
 /** Ethernet, IPv6, UDP, and the largest RoCE packet. */
 #define FRAME_MAX (14 + 40 + 8 + ROCE_MAX_LEN)
 
-/** A message that becomes frames, one for each path MTU of it. */
+/** A message that becomes frames, each with a path MTU of the message's bytes. */
 struct frame_message {
 	const struct capture_end *from, *to;
 	bool is_write;
@@ -23,17 +23,17 @@ struct frame_message {
 	uint64_t remote_addr;
 	uint32_t rkey;
 	const uint8_t *data;
-	uint32_t data_len; /* of it there are these bytes, */
-	uint32_t length;   /* and it had as many: the frames of those that are not there are cut */
+	uint32_t data_len; /* bytes of the message that were captured */
+	uint32_t length;   /* bytes of the whole message; frames end where captured bytes end */
 };
 
-/** How many frames? At least 1. */
+/** How many frames the message takes: at least 1. */
 uint32_t frame_count(const struct frame_message *message);
 
 /**
- * Write frame `nth` of them, 0..frame_count() - 1.
- * @param ret_original  its length on the wire. One that is cut has no ICRC
- * @return the length of what is there
+ * Write frame `nth` of the message, 0..frame_count() - 1.
+ * @param ret_original  the frame's length on the wire. A frame that is cut has no ICRC
+ * @return how many bytes were written
  */
 size_t frame_write(const struct frame_message *message, uint32_t nth, uint8_t buf[FRAME_MAX],
 		   size_t *ret_original);

@@ -59,28 +59,30 @@ void help_usage(FILE *out)
 	fputs("usage: smcrctl [OPTIONS] OBJECT [COMMAND] [ARGUMENTS]\n\n", out);
 	for (size_t i = 0; i < num_objects; i++)
 		put_commands(out, &objects[i]);
-	fputs("\nWords may be shortened to a prefix that fits one only; LINK is NUMBER or\n"
-	      "GROUP/NUMBER; FILTER is a word and a value, such as 'peer 192.0.2.1'. What\n"
-	      "changes something is for root and the administrators' group. 'smcrctl help\n"
-	      "OBJECT' tells more of one, and so does its manual page, smcrctl-OBJECT(8).\n\n"
+	fputs("\nA word may be shortened to a prefix that no other word has. LINK is NUMBER or\n"
+	      "GROUP/NUMBER. FILTER is a word and a value, such as 'peer 192.0.2.1'. Commands\n"
+	      "that change something are for root and the administrators' group. 'smcrctl help\n"
+	      "OBJECT' and the manual page smcrctl-OBJECT(8) tell more about an object.\n\n"
 	      "  -j, --json          JSON on one line\n"
 	      "  -p, --pretty        JSON, indented\n"
 	      "  -d, --details       more columns\n"
 	      "      --bytes         exact numbers of bytes, not 1.2M\n"
-	      "      --sort COLUMN   of a table; -COLUMN: the largest first\n"
-	      "  -w, --watch SECONDS show it again and again, until interrupted; 'top' from frame "
-	      "to frame\n"
-	      "  -w, --write FILE    with 'capture': to where; '-' is standard output\n"
-	      "      --data          with 'capture': what RDMA writes carry, too (root only)\n"
+	      "      --sort COLUMN   sort a table by COLUMN; -COLUMN: the largest first\n"
+	      "  -w, --watch SECONDS show the object again after each SECONDS, until interrupted; "
+	      "with\n"
+	      "                      'top': the time between frames\n"
+	      "  -w, --write FILE    with 'capture': the file; '-' is standard output\n"
+	      "      --data          with 'capture': RDMA writes and their data, too (root only)\n"
 	      "      --count N       with 'capture': end after N messages; with 'top': after N "
 	      "frames\n"
 	      "      --seconds S     with 'capture': end after that time\n"
-	      "  -s, --socket PATH   of smcrd (default $" IPC_SOCKET_ENV " or " IPC_DEFAULT_SOCKET
-	      ")\n"
+	      "  -s, --socket PATH   smcrd's socket (default $" IPC_SOCKET_ENV
+	      " or " IPC_DEFAULT_SOCKET ")\n"
 	      "      --batch         with 'top': one frame of text after the other, also on a "
 	      "terminal\n"
 	      "      --number N      with 'monitor': the last N events first; with 'top': rows of "
-	      "text\n"
+	      "each\n"
+	      "                      table\n"
 	      "      --disorderly    with 'link delete': at once, as if the link had failed\n"
 	      "      --wait          with 'drain': until no connection is left\n"
 	      "      --off           with 'drain': new connections may use SMC-R again\n"
@@ -91,7 +93,7 @@ void help_usage(FILE *out)
 	      out);
 }
 
-/* ---- of one object ---- */
+/* ---- help about one object ---- */
 
 #define LINE_LEN 76
 
@@ -135,14 +137,14 @@ static void help_object(const struct object *object)
 		putchar('\n');
 	put_columns(object, false, "Columns:");
 	put_columns(object, true, "With -d also:");
-	printf("\nsmcrctl-%s(8) says what all of it means.\n", object->name);
+	printf("\nsmcrctl-%s(8) explains all of this.\n", object->name);
 }
 
 static bool help_command(const struct object *object, const char *word)
 {
 	const struct command *command = NULL;
 	if (object->run || commands_own(object))
-		return words_refuse("%s has no commands; 'smcrctl help %s' tells of it",
+		return words_refuse("%s has no commands; 'smcrctl help %s' tells what it does",
 				    object->name, object->name);
 	if (!commands_find(object, word, &command))
 		return false;
@@ -152,7 +154,7 @@ static bool help_command(const struct object *object, const char *word)
 	}
 	puts("usage:");
 	put_command(stdout, command);
-	printf("\nsmcrctl-%s(8) says what it does, and to whom.\n", object->name);
+	printf("\nsmcrctl-%s(8) says what the command does.\n", object->name);
 	return true;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* smcrctl(8): what operators see of smcrd, and what they tell it. */
+/* smcrctl(8): shows operators what smcrd does, and gives their commands to smcrd. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -17,11 +17,11 @@
 #include "cli/smcrctl/sort.h"
 #include "cli/smcrctl/watch.h"
 
-/* Commands take smcrd up to ten seconds; it tells when time is over itself. */
+/* A command takes smcrd ten seconds at most: smcrd itself then says that the time is over. */
 #define SHOW_PATIENCE_S    10
 #define COMMAND_PATIENCE_S 30
 
-/* A command's result is a sentence for people. */
+/* A command's result has a sentence, which is all that people get. */
 static void print_result(const struct arguments *args, json_t *result)
 {
 	const char *text = json_string_value(json_object_get(result, "text"));
@@ -103,7 +103,7 @@ static int run(const struct arguments *args)
 	return status;
 }
 
-/* A session each time: between them smcrd need not keep it. */
+/* Each call has a session of its own, so that smcrd keeps none between two calls. */
 static int run_once(void *ctx)
 {
 	const struct arguments *args = ctx;
@@ -123,8 +123,8 @@ static int run_as_wanted(struct arguments *args)
 	return args->watch > 0 ? watch_run(&watch) : run_once(args);
 }
 
-/* Otherwise a socket becomes one of the three, and what is printed goes to smcrd. Opened the wrong
- * way around they fail as closed ones do. */
+/* If a standard descriptor were left closed, the socket to smcrd would get its number, and output
+ * would go to smcrd. Each is opened for the wrong direction, so that its use still fails. */
 static void open_standard_descriptors(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

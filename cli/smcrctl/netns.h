@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/** @file netns.h Is smcrd in the network namespace of this process? It serves no other. */
+/** @file netns.h Is smcrd in the network namespace of this process? smcrd serves no other. */
 #ifndef SMCRD_SMCRCTL_NETNS_H
 #define SMCRD_SMCRCTL_NETNS_H
 

@@ -43,7 +43,7 @@ static char *link_of_connection(const json_t *row)
 	return link_text(row, "link");
 }
 
-/* "active, disabled": it is up, but the operator wants nothing written on it. */
+/* "active, disabled": the link is up, but an operator does not want it to be written on. */
 static char *link_state(const json_t *row)
 {
 	char *text = NULL;
@@ -59,7 +59,7 @@ static char *qpn_pair(const json_t *row)
 	const json_t *local = json_object_get(row, "local_qpn");
 	const json_t *peer = json_object_get(row, "peer_qpn");
 	char *text = NULL;
-	if (!json_is_integer(local) || !json_is_integer(peer)) /* for administrators only */
+	if (!json_is_integer(local) || !json_is_integer(peer)) /* only administrators see them */
 		return NULL;
 	if (asprintf(&text, "%06llx/%06llx", (unsigned long long)json_integer_value(local),
 		     (unsigned long long)json_integer_value(peer)) < 0)
@@ -67,7 +67,7 @@ static char *qpn_pair(const json_t *row)
 	return text;
 }
 
-/* Our own reason in words, then the peer's if it declined. */
+/* This host's reason in words, then the peer's if it declined. */
 static char *fallback(const json_t *row)
 {
 	const char *own = text_of(row, "fallback_text"), *peer = text_of(row, "peer_fallback_text");
@@ -79,7 +79,7 @@ static char *fallback(const json_t *row)
 	return text;
 }
 
-/* The same as numbers, as other tools show them: "05000000/03030000". */
+/* The reasons as numbers, as other tools show them: "05000000/03030000". */
 static char *fallback_codes(const json_t *row)
 {
 	const json_t *own = json_object_get(row, "fallback_code");
@@ -236,7 +236,7 @@ void event_print_line(const json_t *event, bool details)
 	free(when);
 }
 
-/* "05:31:13", local time: of those that began on another day, the day. */
+/* "05:31:13", local time; for a connection that began on another day the date. */
 static char *since(const json_t *row)
 {
 	const json_t *time_us = json_object_get(row, "time_us");
@@ -419,13 +419,13 @@ static const struct column connection_columns[] = {
 	{ "FALLBACK", NULL, .format = fallback, .sentence = true },
 };
 
-/* GROUP/NUMBER, as links have. */
+/* GROUP/NUMBER, as in the names of links. */
 static char *rmb_name(const json_t *row)
 {
 	return link_text(row, "number");
 }
 
-/* Of its size, in percent. */
+/* How much of the RMB is filled, in percent. */
 static char *rmb_fill(const json_t *row)
 {
 	json_int_t size = json_integer_value(json_object_get(row, "size_bytes"));
@@ -436,7 +436,7 @@ static char *rmb_fill(const json_t *row)
 	return text;
 }
 
-/* The numbers of connections: an array of them is no text to the table. */
+/* The ids of the connections: table.c shows arrays of strings only. */
 static char *rmb_owners(const json_t *row)
 {
 	const json_t *owners = json_object_get(row, "owners"), *owner;
@@ -516,7 +516,7 @@ static void print_rmbs(const json_t *result, bool details)
 	table_print(result, rmb_columns, COUNT(rmb_columns), details);
 }
 
-/* As it goes to a monitoring system. */
+/* Prints what a monitoring system gets. */
 static void print_metrics(const json_t *result, bool details)
 {
 	const char *text = text_of(result, "text");
@@ -541,12 +541,12 @@ const struct object objects[] = {
 	{ "peer", "hosts that SMC-R is spoken with, or was tried with", peers_print, peer_columns,
 	  PEERS_NUM_COLUMNS, .gather = peers_gather },
 	{ "device", "RDMA devices", print_devices, TABLE(device_columns) },
-	{ "linkgroup", "link groups: one a peer, role and version", print_linkgroups,
+	{ "linkgroup", "link groups: one for each peer, role and version", print_linkgroups,
 	  TABLE(linkgroup_columns) },
-	{ "link", "links: one a pair of RDMA devices", print_links, TABLE(link_columns) },
+	{ "link", "links: one for each pair of RDMA devices", print_links, TABLE(link_columns) },
 	{ "failover", NULL, NULL },
 	{ "drain", NULL, NULL },
-	{ "connection", "of programs, and why some stayed TCP", print_connections,
+	{ "connection", "connections of programs, and why some stayed TCP", print_connections,
 	  TABLE(connection_columns) },
 	{ "top", "the busiest connections, links and link groups, live", .run = top_run,
 	  .columns = top_columns, .num_columns = TOP_NUM_COLUMNS,
@@ -554,13 +554,13 @@ const struct object objects[] = {
 	{ "rmb", "receive and send buffers: how many are in use, how full", print_rmbs,
 	  TABLE(rmb_columns) },
 	{ "stats", "sums over all connections since the start", stats_print },
-	{ "metrics", "the same and more, for monitoring systems (OpenMetrics)", print_metrics },
+	{ "metrics", "these sums and more, for monitoring systems (OpenMetrics)", print_metrics },
 	{ "event", "what has happened to RNICs, links and connections, and commands", print_events,
 	  TABLE(event_columns) },
 	{ "monitor", NULL, NULL },
 	{ "ueid", "names that hosts of version 2 have in common", print_ueids,
 	  TABLE(ueid_columns) },
-	{ "config", "what smcrd goes by, and which file says so", config_print },
+	{ "config", "smcrd's settings, and from which file each is", config_print },
 	{ "policy", "which connections use SMC-R, and why others do not", policy_print },
 	{ "doctor", "what is wrong with this host, and what to do", .run = doctor_run },
 	{ "check", "would a connection use SMC-R, and if not why?", .run = check_run,

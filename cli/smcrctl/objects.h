@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file objects.h
- * What smcrctl can show: objects, and how each looks as a table. What it can do: commands.h.
+ * What smcrctl can show: objects, and how each looks as a table. Commands are in commands.h.
  */
 #ifndef SMCRD_SMCRCTL_OBJECTS_H
 #define SMCRD_SMCRCTL_OBJECTS_H
@@ -21,20 +21,20 @@ struct object {
 	void (*print)(const json_t *result, bool details); /* NULL: there is nothing to show */
 	const struct column *columns; /* if it is one table, which can be sorted */
 	size_t num_columns;
-	/* Instead of one request of smcrd; as pages_request(). NULL: that. */
+	/* Makes several requests in place of pages_request(). NULL: one request is enough. */
 	int (*gather)(struct session *session, const char *request, json_t **ret_reply,
 		      char *ret_error);
-	/* A tool: it asks smcrd and the host itself; all words behind its name are its own. */
+	/* The object is a tool, which takes all words behind its name. NULL: it is none. */
 	int (*run)(const struct tool_call *call);
 	const char *arguments; /* of a tool; NULL: none */
 };
 
-/** "GROUP/NUMBER" of a row with a link, as links are named on the command line; malloc'ed, or NULL:
- *  it has none. @param number_key  the key of the link's number */
+/** The name of a row's link as on the command line, "GROUP/NUMBER"; malloc'ed, or NULL: the row has
+ *  no link. @param number_key  the key of the link's number */
 char *link_text(const json_t *row, const char *number_key);
-/** When it happened, for people; malloc'ed, or NULL: that is not known. */
+/** When the event happened, for people; malloc'ed, or NULL: that is not known. */
 char *event_time(const json_t *event);
-/** An event as a line of "smcrctl monitor". */
+/** Print an event as a line of "smcrctl monitor". */
 void event_print_line(const json_t *event, bool details);
 
 extern const struct object objects[];

@@ -12,10 +12,10 @@
 #include "proto/ipc/ipc.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define MAX_NUMBER   1000 /* of events that smcrd has */
+#define MAX_NUMBER   1000 /* as many events as smcrd keeps */
 #define MIN_WATCH_S  0.1
 #define MAX_WATCH_S  86400.0
-#define TOP_S        1.0 /* between frames, if nothing else is said */
+#define TOP_S        1.0 /* between frames, by default */
 #define ERROR_LEN    256
 
 static const struct option long_options[] = {
@@ -40,7 +40,7 @@ static const struct option long_options[] = {
 	{ 0 },
 };
 
-/* The letters of these are none of the command line's. */
+/* These letters stand for options that have a long name only. */
 static bool long_only(int letter)
 {
 	return strchr("BSNDWACTIOb", letter) != NULL;
@@ -61,7 +61,7 @@ static const char *default_socket(void)
 	return path && *path ? path : IPC_DEFAULT_SOCKET;
 }
 
-/* ---- wrong ones: the first one is told of, once it is known whether as JSON ---- */
+/* ---- errors: the first one is printed, when all options are read, --json among them ---- */
 
 static void fail(char error[ERROR_LEN], const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -125,7 +125,7 @@ static uint64_t take_count(const char *text, char error[ERROR_LEN])
 	return count;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole command line ---- */
 
 /* -w is --write for a capture, as in other tools that capture, and --watch for all else. */
 static bool settle_w(struct arguments *args)
@@ -138,7 +138,7 @@ static bool settle_w(struct arguments *args)
 	return !*error || words_refuse("%s", error);
 }
 
-/* What is for one tool only, or two. */
+/* Options that only one or two tools take. */
 static bool tools_fit(const struct arguments *args)
 {
 	const struct tool_capture *capture = &args->capture;
@@ -161,7 +161,7 @@ static void settle_top(struct arguments *args)
 	args->top.order = args->order;
 }
 
-/* What some options say has a meaning for some objects only. */
+/* Options that have a meaning for some objects only. */
 static bool options_fit(struct arguments *args)
 {
 	const struct request *request = &args->request;
@@ -169,7 +169,7 @@ static bool options_fit(struct arguments *args)
 	if (!settle_w(args) || !tools_fit(args))
 		return false;
 	if (args->watch > 0 && !request->show && !is_top)
-		return words_refuse("--watch goes with what shows something");
+		return words_refuse("--watch goes with objects that are shown, not with commands");
 	if (args->number && !request->monitor && !is_top)
 		return words_refuse("--number goes with 'monitor' and 'top' only");
 	if (args->sort && !request->show && !is_top)

@@ -15,21 +15,22 @@ struct arguments {
 	struct output output;
 	unsigned int flags;            /* COMMANDS_.. */
 	double watch;                  /* seconds; 0: once */
-	const char *w;                 /* as -w has it; NULL: not given */
-	struct tool_capture capture;   /* what its options say */
-	struct tool_top top;           /* what those of a terminal view say */
-	const char *sort;              /* as it was given; NULL: not at all */
-	struct sort order;             /* what that means */
+	const char *w;                 /* value of -w; NULL: not given */
+	struct tool_capture capture;   /* options of 'capture' */
+	struct tool_top top;           /* options of 'top' */
+	const char *sort;              /* value of --sort; NULL: not given */
+	struct sort order;             /* what --sort means */
 	char title[OPTIONS_TITLE_LEN]; /* the words after the options */
 	unsigned int number;           /* --number; 0: not given */
 	const char *socket_path;
 	struct request request;
 };
 
-/** @return -1 to go on, or the exit status: help was given, or what is wrong was said */
+/** @return -1: the request can be made; else the exit status: help or an error was printed */
 int options_parse(int argc, char **argv, struct arguments *ret_args);
 
-/** The nth option as it is written, "--json"; NULL: there are no more. */
+/** The long name of the nth option, without "--"; NULL: there are no more. @param ret_letter  its
+ * short name; '\0': it has none */
 const char *options_name(unsigned int nth, bool *ret_has_value, char *ret_letter);
 
 #endif

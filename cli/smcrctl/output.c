@@ -17,7 +17,7 @@ void output_json(const struct output *output, const char *key, const json_t *val
 	json_decref(document);
 }
 
-/* What was typed may be no UTF-8, and JSON is nothing else. */
+/* Words of the command line need not be UTF-8; JSON is UTF-8 only. */
 static json_t *text_json(const char *text)
 {
 	json_t *json = json_string(text);

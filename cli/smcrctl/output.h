@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file output.h
- * What smcrctl says for programs: JSON documents with a schema; errors as sentences too.
+ * Output for programs: JSON documents with a schema. Errors are printed as sentences, too.
  */
 #ifndef SMCRD_SMCRCTL_OUTPUT_H
 #define SMCRD_SMCRCTL_OUTPUT_H
@@ -19,25 +19,26 @@ enum exit_status {
 };
 
 struct output {
-	bool json, pretty; /* pretty: indented; else one line a document */
+	bool json, pretty; /* pretty: indented; else each document is one line */
 	bool details;      /* tables with all columns */
 	bool exact_bytes;  /* 1234567 instead of 1.2M */
-	FILE *to;          /* of documents; NULL: standard output */
+	FILE *to;          /* documents go there; NULL: to standard output */
 };
 
-/** One document: {"schema": 1, KEY: value}. */
+/** Print one document: {"schema": 1, KEY: value}. */
 void output_json(const struct output *output, const char *key, const json_t *value);
 
-/** An error of smcrctl's own, as a sentence on standard error and, with JSON, as a document.
+/** Print an error that smcrctl found, as a sentence on standard error and, with JSON, as a
+ * document.
  * @return `status` */
 int output_error(const struct output *output, enum exit_status status, const char *code,
 		 const char *text);
 
-/** What session_open(), pages_request() and the like have returned, with their sentence. @return
- * the exit status */
+/** Print the error that session_open(), pages_request() or the like have returned, with its
+ * sentence. @return the exit status */
 int output_failure(const struct output *output, int error, const char *text);
 
-/** smcrd refuses, and says why: the "error" of its reply. @return the exit status */
+/** Print why smcrd refuses. @param error  the "error" of its reply @return the exit status */
 int output_refusal(const struct output *output, const json_t *error);
 
 #endif

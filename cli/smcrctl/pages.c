@@ -44,7 +44,7 @@ const char *pages_next(const json_t *reply)
 	return json_string_value(json_object_get(reply, "next"));
 }
 
-/* ---- one of many ---- */
+/* ---- one result of several parts ---- */
 
 #define KEY_LEN 24
 
@@ -56,7 +56,7 @@ static bool key_of(const json_t *row, char ret_key[KEY_LEN])
 	return json_is_integer(id);
 }
 
-/* `places` says where the row with an id is. */
+/* `places` has the index of each row, by the row's id. */
 static void note_place(json_t *places, const json_t *row, size_t place)
 {
 	char key[KEY_LEN];
@@ -72,7 +72,7 @@ static bool find_place(const json_t *places, const json_t *row, size_t *ret_plac
 	return place;
 }
 
-/* What has changed between two parts is there twice; what comes later is what holds. */
+/* A row that has changed between two parts is in both of them; the later one is right. */
 static void add_rows(json_t *rows, const json_t *more, json_t *places)
 {
 	size_t i, place;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file pages.h
- * smcrd shows what there may be many of in parts (daemon/control/control.h); here they become one.
+ * smcrd sends views that may be long in parts (daemon/control/control.h). Here the parts are
+ * joined.
  */
 #ifndef SMCRD_SMCRCTL_PAGES_H
 #define SMCRD_SMCRCTL_PAGES_H
@@ -15,22 +16,23 @@
 /**
  * Make one request.
  * @param request    JSON text
- * @param after      the place where the part before has ended, or NULL
+ * @param after      where the previous part ended; NULL: ask for the first part
  * @param ret_reply  the caller frees it
- * @return 0; -EBADMSG: the reply is no JSON; as session_request(); with a sentence
+ * @return 0, -EBADMSG: the reply is no JSON, or as session_request(); ret_error has a sentence then
  */
 int pages_ask(struct session *session, const char *request, const char *after, json_t **ret_reply,
 	      char ret_error[SESSION_ERROR_LEN]);
 
-/** Where the part that a reply has ends, to ask for the next one; NULL: it was the last one. */
+/** Where the part in this reply ends, for asking for the next part; NULL: this was the last part.
+ */
 const char *pages_next(const json_t *reply);
 
 /**
- * Make a request and, as long as its reply says that there is more, the next one.
+ * Make a request, and ask for further parts as long as there are some.
  * @param request    JSON text
- * @param ret_reply  the reply with all parts; the caller frees it. Or a later one, if that is an
- * error
- * @return 0; -EBADMSG: a reply is no JSON; as session_request(); with a sentence
+ * @param ret_reply  the reply with all parts, or the first reply that is an error; the caller frees
+ * it
+ * @return 0, -EBADMSG: a reply is no JSON, or as session_request(); ret_error has a sentence then
  */
 int pages_request(struct session *session, const char *request, json_t **ret_reply,
 		  char ret_error[SESSION_ERROR_LEN]);

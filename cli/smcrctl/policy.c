@@ -86,7 +86,7 @@ static const struct column learnt_columns[] = {
 	{ "TRIED", "tried" },
 };
 
-/* The more peers, the nearer is what they have in common. */
+/* The more peers send the option back, the nearer to this host is the cause that they share. */
 static void print_echoes(const json_t *failed)
 {
 	unsigned int echoes = 0;
@@ -113,7 +113,7 @@ static void print_failed(const json_t *result, bool details)
 	print_echoes(failed);
 }
 
-/* Without details, those only where it makes a difference. */
+/* Without details only the peers and ports whose connections are left on TCP. */
 static void print_learnt(const json_t *result, bool details)
 {
 	json_t *shown = json_array(), *row;

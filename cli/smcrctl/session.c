@@ -74,7 +74,7 @@ static int receive_all(int fd, void *buf, size_t len)
 	return 0;
 }
 
-/* The whole frame in one call, and the descriptor with it. */
+/* Sends the whole frame and the descriptor in one call. */
 static int send_with_descriptor(int fd, uint8_t type, const void *payload, size_t len, int along)
 {
 	uint8_t header[IPC_HEADER_LEN];
@@ -155,7 +155,8 @@ static int send_hello(int fd)
 	return send_frame(fd, IPC_HELLO, buf, (size_t)len);
 }
 
-/* HELLO, then the reply; ERROR may come in place of either. @param ret_reply  NULL: only HELLO */
+/* smcrd sends HELLO, then the reply. ERROR may come instead of either.
+ * @param ret_reply  NULL: wait for HELLO only */
 static int receive_reply(const struct session *session, char **ret_reply, char *ret_error)
 {
 	const char *path = session->path;
@@ -171,7 +172,7 @@ static int receive_reply(const struct session *session, char **ret_reply, char *
 			return fail(ret_error, error, path, "smcrd does not answer in time");
 		if (error == -EPIPE)
 			return fail(ret_error, error, path, "smcrd has ended");
-		if (error == -ECONNRESET) /* before it has read the request */
+		if (error == -ECONNRESET) /* smcrd ended before it read the request */
 			return fail(ret_error, -EPIPE, path, "smcrd has ended");
 		if (error)
 			return fail(ret_error, error, path, strerror(-error));
@@ -212,7 +213,7 @@ void session_close(struct session *session)
 int session_request(struct session *session, const char *request, char **ret_reply,
 		    char ret_error[SESSION_ERROR_LEN])
 {
-	/* When sending fails a refusal may already lie there: that says why. */
+	/* If sending fails, smcrd may have sent an ERROR before, which says why. */
 	if (session->greeted || !send_hello(session->fd))
 		send_frame(session->fd, IPC_CONTROL, request, strlen(request));
 	session->greeted = true;

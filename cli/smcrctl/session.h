@@ -15,15 +15,15 @@ struct session {
 	int fd;
 	const char *path;
 	bool greeted;
-	/* Waiting for a reply ends when nobody reads standard output any more; false at first. */
+	/* A wait for a reply ends when nobody reads standard output any more; false at first. */
 	bool for_reader;
 };
 
 /**
  * Connect.
  * @param path     socket of the daemon; outlives the session
- * @param seconds  patience with the daemon, for each request; 0: without end
- * @return 0; -ECONNREFUSED: no daemon there; -EACCES; in each case with a sentence
+ * @param seconds  how long to wait for the daemon, for each request; 0: without end
+ * @return 0; -ECONNREFUSED: no daemon there; -EACCES; each error with a sentence in ret_error
  */
 int session_open(struct session *session, const char *path, unsigned int seconds,
 		 char ret_error[SESSION_ERROR_LEN]);
@@ -34,19 +34,19 @@ void session_close(struct session *session);
  * @param request    JSON text
  * @param ret_reply  malloc'ed, NUL terminated JSON text
  * @return 0; -ETIMEDOUT; -EPIPE: smcrd has ended; -ECANCELED: nobody reads standard output any more
- *         (for_reader); -EPROTO; in each case with a sentence
+ *         (for_reader); -EPROTO; each error with a sentence in ret_error
  */
 int session_request(struct session *session, const char *request, char **ret_reply,
 		    char ret_error[SESSION_ERROR_LEN]);
 
 /**
- * Send a CONTROL request, the first one of the session, with a descriptor, and wait for no reply:
- * `fd` becomes readable when there is one, or smcrd ends.
- * @return 0; as session_request(), with a sentence
+ * Send a CONTROL request, the first one of the session, with a descriptor, and do not wait for the
+ * reply: session->fd becomes readable when the reply has come, or smcrd has ended.
+ * @return as session_request()
  */
 int session_begin(struct session *session, const char *request, int descriptor,
 		  char ret_error[SESSION_ERROR_LEN]);
-/** The reply to that. As session_request(). */
+/** Wait for the reply to session_begin(). @return as session_request() */
 int session_end(struct session *session, char **ret_reply, char ret_error[SESSION_ERROR_LEN]);
 
 #endif

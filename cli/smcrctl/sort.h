@@ -16,14 +16,14 @@ struct sort {
 };
 
 /**
- * By which column?
- * @param word  its title or key, in either case; "-" before it: the largest first
- * @return false, and says what is wrong
+ * Find the column to sort by.
+ * @param word  its title or key, in upper or lower case; "-" before it: the largest first
+ * @return false after an error message
  */
 bool sort_parse(const char *word, const struct object *object, struct sort *ret_sort);
 
-/** Order the rows: numbers as numbers, text with its numbers as numbers, what is not known last.
- * Equal ones stay as they are. @return a new reference */
+/** Order the rows: numbers by value, text with the numbers in it by value, unknown values last.
+ * Equal rows keep their order. @return a new reference */
 json_t *sort_rows(const struct sort *sort, json_t *rows);
 
 #endif

@@ -10,7 +10,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* A line: what stands before it, and where its numbers are. */
+/* A line: its title, and the key of its numbers. */
 struct line {
 	const char *title;
 	const char *key;
@@ -39,7 +39,7 @@ static void set(json_t *row, const char *key, const json_t *value)
 	json_object_set(row, key, value ? (json_t *)value : json_null());
 }
 
-/* Bytes as everywhere: 1.2M, or exact. */
+/* Bytes look as in all tables: 1.2M, or exact. */
 static void set_amount(json_t *row, const char *key, const json_t *value, bool bytes)
 {
 	char *text =
@@ -90,7 +90,7 @@ static void print_directions(const json_t *tx, const json_t *rx)
 		{ "requests", "requests" },
 		{ "own buffer full", "full_events" },
 		{ "peer's buffer full", "window_full_events" },
-		{ "smaller buffers for want of memory", "downgrades" },
+		{ "buffers smaller for lack of memory", "downgrades" },
 		{ "urgent bytes", "urgent_bytes" },
 	};
 	static const struct column columns[] = {

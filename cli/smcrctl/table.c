@@ -49,7 +49,7 @@ char *table_bytes(json_int_t bytes)
 	char *text = NULL;
 	double value = (double)bytes;
 	int unit = -1, n;
-	/* What would be rounded to 1024 belongs to the next unit. */
+	/* A value that would be rounded to 1024 gets the next unit. */
 	while (value >= (unit < 0 ? 1024 : 1023.5) && unit + 1 < (int)sizeof(units) - 1) {
 		value /= 1024;
 		unit++;
@@ -99,7 +99,7 @@ static char *value_text(const json_t *value, const char *key)
 	}
 }
 
-/* Peers and programs choose names: they do nothing to a terminal. */
+/* Peers and programs choose names, which must not control the terminal. */
 static void make_harmless(char *text)
 {
 	for (unsigned char *at = (unsigned char *)text; *at; at++) {
@@ -184,7 +184,7 @@ static void drop_column(struct table *table, size_t c)
 	}
 }
 
-/* A sentence in the last column needs no room of its own. */
+/* A sentence in the last column may go on in the next line, so only its title counts. */
 static size_t total_width(const struct table *table)
 {
 	size_t total = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file tools.h
- * Objects that smcrctl looks at itself, where smcrd alone cannot tell: each is a program of its own
- * behind one word.
+ * Tools: objects for which smcrctl looks at the host itself, because smcrd alone cannot tell. Each
+ * is like a program of its own.
  */
 #ifndef SMCRD_SMCRCTL_TOOLS_H
 #define SMCRD_SMCRCTL_TOOLS_H
@@ -17,18 +17,18 @@
 struct tool_capture {
 	const char *file; /* NULL: standard output */
 	bool data;        /* RDMA writes too */
-	uint64_t count;   /* it ends after so many messages; 0: not for that */
-	double seconds;   /* likewise */
+	uint64_t count;   /* the capture ends after so many messages; 0: no limit */
+	double seconds;   /* the capture ends after this time; 0: no limit */
 };
 
 /** Options of the terminal view. */
 struct tool_top {
-	double seconds;      /* from frame to frame, */
-	bool at_least;       /* or more, where asking takes long: nobody has said it */
-	bool batch;          /* frames as text, whatever standard output is */
-	uint64_t frames;     /* then it ends; 0: never */
+	double seconds;      /* between frames */
+	bool at_least;       /* the time may be longer if asking takes long: it is the default */
+	bool batch;          /* frames as text, also on a terminal */
+	uint64_t frames;     /* top ends after so many; 0: never */
 	unsigned int number; /* rows of each table as text; 0: not given */
-	struct sort order;   /* column NULL: not given */
+	struct sort order;   /* its column is NULL: not given */
 };
 
 /** How a tool is called. */
@@ -41,14 +41,14 @@ struct tool_call {
 	char **argv;
 };
 
-/* Each returns the exit status of smcrctl: 0, 1 (it found something that keeps connections on TCP)
- * or 2 (usage). */
+/* Each returns the exit status of smcrctl: 0, 1 (doctor and check found something that keeps
+ * connections on TCP, or the tool failed) or 2 (usage). */
 
 /** smcrctl doctor: what is wrong with this host? */
 int doctor_run(const struct tool_call *call);
 /** smcrctl check HOST [PORT]: would a connection use SMC-R? */
 int check_run(const struct tool_call *call);
-/** smcrctl capture: what goes to RNICs and comes from them, as pcapng. */
+/** smcrctl capture: messages to and from RNICs, as pcapng. */
 int capture_run(const struct tool_call *call);
 /** smcrctl top: the busiest connections, on the terminal. */
 int top_run(const struct tool_call *call);

@@ -48,9 +48,9 @@ int words_match(const char *word, const char *const *names, size_t n, const char
 	return found;
 }
 
-/* ---- what may be meant ---- */
+/* ---- suggestions ---- */
 
-#define LONGEST 24 /* words that are looked at */
+#define LONGEST 24 /* longer words get no suggestion */
 
 static size_t least(size_t a, size_t b)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file words.h
- * Words of the command line: which one is meant, and what is wrong with it.
+ * Words of the command line: what a word means, and errors about words.
  */
 #ifndef SMCRD_SMCRCTL_WORDS_H
 #define SMCRD_SMCRCTL_WORDS_H
@@ -17,20 +17,20 @@
 
 struct output;
 
-/** How to say what is wrong from now on; outlives that. */
+/** From now on words_refuse() prints as `output` says, which has to stay until the next call. */
 void words_say_as(const struct output *output);
 
-/** Say what is wrong: wrong usage. @return false */
+/** Print an error about wrong usage. @return false */
 bool words_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /**
- * The one of `names` that the word is, or is a prefix of.
- * @return its index or -1; *ret_other is the second one that fits, or NULL if none does
+ * Find the name that the word is, or is a prefix of.
+ * @return its index, or -1: there is none. *ret_other is another name with the same prefix, or NULL
  */
 int words_match(const char *word, const char *const *names, size_t n, const char **ret_other);
 
 /**
- * A suggestion for a word that is none of `names` but much like one.
+ * A suggestion for a word that is none of `names` but similar to a name.
  * @return "; did you mean 'link'?", or ""
  */
 const char *words_hint(const char *word, const char *const *names, size_t n,
@@ -38,13 +38,13 @@ const char *words_hint(const char *word, const char *const *names, size_t n,
 
 /** A decimal number from 1 to `max`. */
 bool words_number(const char *text, size_t len, uint64_t max, uint64_t *ret);
-/** The number of a link group; says what is wrong. */
+/** The number of a link group. @return false after an error message */
 bool words_group(const char *word, uint64_t *ret);
-/** The number of a user by its name, as text, because smcrd looks no name up, which may take long.
- *  @return NULL, and says what is wrong */
+/** The number of the user with this name, as text. Looking up a name may take long, so smcrd does
+ *  not do that. @return NULL after an error message */
 const char *words_user(const char *name, char ret_number[WORDS_USER_LEN]);
 
-/** A parameter of the request. @return true */
+/** Set a parameter of the request. @return false after an error message: no memory */
 bool words_set(json_t *params, const char *name, uint64_t value);
 
 #endif

@@ -27,15 +27,16 @@ enum ipc_takes {
  */
 #define IPC_COMMANDS(X)                                                                            \
 	X(LGR_DELETE, "linkgroup.delete", "linkgroup", "delete", GROUP, true,                      \
-	  "end it; its connections are reset")                                                     \
-	X(LINK_ADD, "link.add", "link", "add", GROUP, true, "add one between free RDMA devices")   \
+	  "end the group; its connections are reset")                                              \
+	X(LINK_ADD, "link.add", "link", "add", GROUP, true,                                        \
+	  "add a link between free RDMA devices")                                                  \
 	X(LINK_DELETE, "link.delete", "link", "delete", LINK_AND_ORDER, true,                      \
-	  "take it down; connections move first")                                                  \
+	  "take the link down; its connections move first")                                        \
 	X(LINK_TEST, "link.test", "link", "test", LINK, false,                                     \
 	  "does the peer answer, and how fast?")                                                   \
 	X(LINK_DISABLE, "link.disable", "link", "disable", LINK, false,                            \
-	  "write on others, if there are any")                                                     \
-	X(LINK_ENABLE, "link.enable", "link", "enable", LINK, false, "use it again")               \
+	  "write on other links, if there are any")                                                \
+	X(LINK_ENABLE, "link.enable", "link", "enable", LINK, false, "use the link again")         \
 	X(FAILOVER, "failover", "failover", NULL, GROUP_AND_TWO, false,                            \
 	  "move what this host writes")
 

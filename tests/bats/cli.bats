@@ -339,7 +339,7 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 
 @test "an argument that is no UTF-8 is refused as JSON all the same" {
 	run -2 --separate-stderr "$SMCRCTL" -j link peer $'\xff\xfe'
-	[ "$(jq -r .error.text <<<"$output")" = "peer: this is no text: '??'" ]
+	[ "$(jq -r .error.text <<<"$output")" = "peer: '??' is not UTF-8" ]
 }
 
 # completes LINE: what bash offers at the end of the line, in one line
