@@ -385,6 +385,30 @@ static void patience_begins_with_not_ready(void **state)
 	assert_int_equal(given_up_at(), at + RETRY_MS * MS);
 }
 
+/* This process had no processor when the timer fired. The peer's answer is in the socket, which is
+ * read before packets are sent: only what the answer leaves open is waited for, and the window
+ * stays as large as before. */
+static void answer_that_comes_with_the_timer(void **state)
+{
+	(void)state;
+	post_packets(1);
+	uint64_t at = due(qp->rq.deadline);
+	pass(at - MS);
+	post_packets(1);
+	uint32_t window = qp->rq.window.size;
+	pass(MS);
+	soft_requester_timer(qp);
+	assert_int_equal(qp->dev->stats.timeouts, 1);
+	ack(0);
+	assert_int_equal(qp->rq.retransmits, 0);
+	assert_true(qp->rq.window.size >= window);
+	assert_true(due(qp->rq.deadline) > at);
+	/* Without an answer in the socket, everything is sent again. */
+	requester_timer();
+	assert_int_equal(qp->rq.retransmits, 1);
+	assert_true(qp->rq.window.size < window);
+}
+
 /* It is sent again when the peer's time is over, not before, and not by the timer of answers. */
 static void not_ready_waits_as_told(void **state)
 {
@@ -816,6 +840,7 @@ int main(void)
 		CONNECTED(patience_ends_at_its_limit),
 		CONNECTED(patience_begins_with_progress),
 		CONNECTED(patience_begins_with_not_ready),
+		CONNECTED(answer_that_comes_with_the_timer),
 		CONNECTED(not_ready_waits_as_told),
 		CONNECTED(one_loss_shrinks_the_window_once),
 		CONNECTED(marks_shrink_the_window_once),

@@ -189,6 +189,7 @@ struct soft_requester {
 	struct soft_window window;
 	bool window_full; /* the window, and not the user, limits how much is sent */
 	bool stuck;       /* packet `next` cannot be sent; fails when those before are acked */
+	bool timed_out;   /* the timer has fired, and nothing was sent or acknowledged since */
 	uint64_t sends_posted, sends_acked;
 	bool credits_known;
 	uint64_t send_limit;   /* ordinal of the first SEND for which the peer has no buffer */

@@ -134,8 +134,11 @@ static bool credit(const struct soft_requester *rq, const struct soft_wqe *wqe, 
 bool soft_requester_ready(const struct soft_qp *qp)
 {
 	const struct soft_requester *rq = &qp->rq;
-	if (qp->state != SOFT_QP_RTS || qp->ep->blocked || rq->not_ready_until || rq->stuck ||
-	    rq->next == rq->end || rq->next - rq->acked >= rq->window.size)
+	if (qp->state != SOFT_QP_RTS || qp->ep->blocked || rq->not_ready_until)
+		return false;
+	if (rq->timed_out)
+		return true;
+	if (rq->stuck || rq->next == rq->end || rq->next - rq->acked >= rq->window.size)
 		return false;
 	return credit(rq, wqe_at(rq, rq->cursor), rq->next);
 }
@@ -319,10 +322,29 @@ static void sent(struct soft_qp *qp, size_t n)
 	}
 }
 
+static void go_back(struct soft_requester *rq)
+{
+	rq->next = rq->acked;
+	rq->cursor = 0;
+	rq->sample_at = 0;
+	rq->stuck = false;
+	rq->timed_out = false;
+}
+
+/* No answer has come in time, nor since the timer has fired. */
+static void start_again(struct soft_requester *rq)
+{
+	soft_window_timeout(&rq->window, (uint32_t)(rq->next - rq->acked));
+	rq->recover = rq->sent;
+	go_back(rq);
+}
+
 size_t soft_requester_transmit(struct soft_qp *qp)
 {
 	size_t total = 0;
 	int r = -ERESTART;
+	if (qp->rq.timed_out)
+		start_again(&qp->rq);
 	while (r == -ERESTART && soft_requester_ready(qp)) {
 		size_t n;
 		bool acked;
@@ -385,6 +407,7 @@ static void advance(struct soft_qp *qp, uint64_t packet)
 	soft_window_acked(&rq->window, (uint32_t)(packet - rq->acked), rq->window_full);
 	rq->window_full = false;
 	rq->stuck = false;
+	rq->timed_out = false;
 	rq->acked = packet;
 	rq->tries = 0;
 	rq->may_give_up = false;
@@ -401,14 +424,6 @@ static void advance(struct soft_qp *qp, uint64_t packet)
 	rq->deadline = rq->next > rq->acked ? deadline(rq, now) : 0;
 	soft_qp_arm(qp);
 	soft_qp_busy(qp);
-}
-
-static void go_back(struct soft_requester *rq)
-{
-	rq->next = rq->acked;
-	rq->cursor = 0;
-	rq->sample_at = 0;
-	rq->stuck = false;
 }
 
 static void on_ack(struct soft_qp *qp, uint64_t packet, const struct roce_aeth *aeth)
@@ -555,9 +570,8 @@ void soft_requester_timer(struct soft_qp *qp)
 	/* The kernel reports loss of carrier at once, but not more often than once a second. */
 	if (rq->tries == TRIES_BEFORE_LOOK)
 		soft_device_look(qp->dev);
-	soft_window_timeout(&rq->window, (uint32_t)(rq->next - rq->acked));
-	rq->recover = rq->sent;
-	go_back(rq);
+	/* The answer may be in the socket: packets are sent again only when that was read. */
+	rq->timed_out = true;
 	rq->deadline = deadline(rq, now);
 	soft_qp_busy(qp);
 }
