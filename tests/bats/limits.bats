@@ -161,8 +161,10 @@ told_at_least() {
 	start_on a setpriv --reuid 65533 --regid 65533 --clear-groups "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7003
 	until_true 5 tcp_listens a 7003
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7003
-	# 16384 in all: as many as are left to others
-	until_true 5 shows a info '.tcp_option | .listeners == 8194 and .listeners_refused_total == 809'
+	# 16384 in all: as many as are left to others. Of 9001 claims that is 809 too many; one of the 20000 before them
+	# may have been refused as well, if the kernel had no memory for its count in that instant.
+	until_true 20 shows a info '.tcp_option | .listeners == 8194 and .listeners_refused_total >= 809 and
+		.listeners_refused_total < 829'
 	until_true 5 grep -qE "(listener stays|listeners stay) plain TCP, the last one of user 65534" "$HOSTS_DIR/a.log"
 	# one too many: no option, and the program can learn why
 	start_on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7002
