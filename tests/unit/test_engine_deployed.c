@@ -34,8 +34,10 @@ static void assert_link(struct pair *pair, uint8_t number, bool active)
 
 /* ---- a client that refuses a link after its deletion ---- */
 
-/** One link and a connection: CONFIRM LINK of the second link did not get through, and the server
- *  has deleted it. */
+/**
+ * CONFIRM LINK of the second link did not get through, and the server has deleted that link. Link 1
+ * and one connection are left.
+ */
 static struct pair *second_link_failed(int *ret_conn)
 {
 	struct pair *pair = pair_new(NULL, NULL, 2, 2);
@@ -63,8 +65,10 @@ static void refuse(struct pair *pair, uint8_t number)
 	pair_run(pair, 1000);
 }
 
-/** It has answered DELETE LINK: what it says of the link beside that changes nothing. But it says
- * so once. */
+/**
+ * The client has answered DELETE LINK. If it also refuses the deleted link, nothing changes, but
+ * only once.
+ */
 static void refusal_of_what_is_gone(void **state)
 {
 	(void)state;
@@ -81,7 +85,7 @@ static void refusal_of_what_is_gone(void **state)
 	PROVES("ADDL-6 ERR-63");
 }
 
-/** It is no answer to the ADD LINK that has gone out since. */
+/** The refusal of the deleted link is no answer to the ADD LINK that has gone out since. */
 static void refusal_while_the_next_is_asked_for(void **state)
 {
 	(void)state;
@@ -114,11 +118,13 @@ static void refusal_while_the_next_is_asked_for(void **state)
 	PROVES("ADDL-6");
 }
 
-/* ---- RTokens of a peer that has one RMB a connection ---- */
+/* ---- RTokens of a peer that has an RMB for each connection ---- */
 
-/** ADD LINK CONTINUATION as the kernel writes it: it has the pair of an RMB that its CONFIRM RKEY
- * has not told yet, for that waits until the link is there. `left` is what it says is left, this
- * one included. */
+/**
+ * ADD LINK CONTINUATION as the kernel writes it. It has the pair of an RMB that no CONFIRM RKEY has
+ * told yet, for CONFIRM RKEY waits until the link is added. `left` is the number of pairs that it
+ * says are left, its own included.
+ */
 static void send_pairs(struct pair *pair, int from, uint8_t left, bool known)
 {
 	const struct smcr_slab *slab = pair_lgr(pair, from)->rmbs;
@@ -135,7 +141,7 @@ static void send_pairs(struct pair *pair, int from, uint8_t left, bool known)
 	pair_inject_llc(pair, from, 1, &msg);
 }
 
-/** What `from` says of its RMBs for the second link is lost. */
+/** The pairs that `from` sends about its RMBs for the second link are lost. */
 static struct pair *without_pairs(enum smcr_dialect_policy dialect, int from, int *ret_conn)
 {
 	struct smcr_config config = pair_config(from);
@@ -171,7 +177,7 @@ static void rmb_not_told_yet(void **state)
 		pair_exchange(pair, c);
 		pair_close(pair, c);
 		pair_free(pair);
-		/* By the RFC it is one. */
+		/* By the RFC it is an error. */
 		pair = without_pairs(SMCR_DIALECT_FORCE_RFC, from, &c);
 		send_pairs(pair, from, 2, true);
 		pair_run(pair, 1000);
@@ -181,14 +187,15 @@ static void rmb_not_told_yet(void **state)
 	PROVES("ERR-55");
 }
 
-/** It has announced a pair for each of three connections, of which one has no RMB yet. */
+/** The client has announced a pair for each of three connections, one of which has no RMB yet. */
 static void fewer_rmbs_than_announced(void **state)
 {
 	(void)state;
 	int c;
 	struct pair *pair = without_pairs(SMCR_DIALECT_AUTO, C, &c);
 	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK_CONT, .verdict = PAIR_LOSE };
-	pair_set_pick(pair, &pick); /* the client here has nothing left to ask for */
+	/* the client's engine has sent all its pairs, and must not ask for more */
+	pair_set_pick(pair, &pick);
 	send_pairs(pair, C, 3, true);
 	pair_run(pair, 1000);
 	assert_int_equal(pick.seen, 1);
@@ -205,8 +212,10 @@ static void fewer_rmbs_than_announced(void **state)
 
 /* ---- the first RNIC of one side goes and returns ---- */
 
-/** How often another link was asked for or told of, and how often in a way that the kernel's client
- *  refuses, or for which its server offers the wrong RNIC. */
+/**
+ * Counts ADD LINK messages, and those that the kernel's client refuses or to which its server
+ * answers with the wrong RNIC.
+ */
 struct strict {
 	unsigned int asked, wrong;
 };
@@ -227,7 +236,7 @@ static enum pair_verdict strict_filter(struct pair *pair, const struct pair_msg 
 	return PAIR_PASS;
 }
 
-/** Two RNICs a side; a lost link is replaced soon. */
+/** Two RNICs on each side; a lost link is soon replaced. */
 static struct pair *pair_of(uint8_t version)
 {
 	struct smcr_config config[2];
@@ -238,8 +247,10 @@ static struct pair *pair_of(uint8_t version)
 	return pair_new(&config[S], &config[C], 2, 2);
 }
 
-/** The link that takes the place of the first one is asymmetric and in its slot, so that whoever
- *  takes the first slot for the next exchange takes that. */
+/**
+ * An asymmetric link takes the place and the slot of the first link. So the next exchange must not
+ * take the link of the first slot for its carrier.
+ */
 static void first_rnic_returns(void **state)
 {
 	(void)state;
@@ -270,7 +281,9 @@ static void first_rnic_returns(void **state)
 	PROVES("LG-5 ADDL-15");
 }
 
-/** The kernel's client drops its own notice of an RNIC that returns while a link is added. */
+/**
+ * The RNIC of the kernel's client returns while a link is added: the client drops its own notice.
+ */
 static void notice_that_is_dropped(void **state)
 {
 	(void)state;
@@ -299,14 +312,14 @@ static void notice_that_is_dropped(void **state)
 	PROVES("LG-5");
 }
 
-/** What the client has told of its RNICs. */
+/** How many notices about its RNICs the client has sent. */
 static unsigned int notices(const struct pair *pair)
 {
 	return pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, false) +
 	       pair_count_llc(pair, C, SMCR_LLC_REQUEST_ADD_LINK, false);
 }
 
-/** The server does not try again by itself, the client asks after a second. */
+/** The server does not try again by itself, so the client asks after a second. */
 static struct pair *pair_with_idle_server(uint8_t version, int *ret_conn)
 {
 	struct smcr_config config[2];
@@ -325,8 +338,11 @@ static void assert_types(struct pair *pair, const char *server, const char *clie
 	assert_string_equal(pair_lgr_view(pair, C).type, client);
 }
 
-/** The kernel's server adds a link before its returned RNIC is active, and never again. The client
- * asks for one, ever less often; while the server has nothing to offer that changes nothing. */
+/**
+ * The kernel's server adds a link before its returned RNIC is active, and never tries again. The
+ * client asks for a link, ever less often. This changes nothing while the server has no RNIC to
+ * offer.
+ */
 static void server_that_does_not_try_again(void **state)
 {
 	(void)state;
@@ -342,12 +358,13 @@ static void server_that_does_not_try_again(void **state)
 		assert_int_equal(notices(pair), 1);
 		assert_types(pair, "asymmetric-local", "asymmetric-peer");
 		pair_clear_log(pair);
-		pair_run(pair, 8 * SECOND); /* after 1, 2, 4, 8 s */
+		pair_run(pair, 8 * SECOND); /* asked after 1, 2, 4, 8 s */
 		assert_int_equal(notices(pair), 4);
 		pair_run(pair, 3600 * SECOND); /* every ten minutes in the end */
 		assert_int_equal(notices(pair), 15);
 		assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_ADD_LINK, false), 0);
-		pair->side[S].fail_qp_create = 1; /* when its RNIC returns */
+		/* The server's first attempt fails, when its RNIC returns. */
+		pair->side[S].fail_qp_create = 1;
 		pair_set_port(pair, S, 1, true);
 		pair_run(pair, SECOND);
 		assert_int_equal(pair->side[S].fail_qp_create, 0);
@@ -366,7 +383,7 @@ static void server_that_does_not_try_again(void **state)
 	PROVES("LG-5 ADDL-15 ERR-72");
 }
 
-/** The client's request takes its time, in which a pause ends. */
+/** The server's DELETE LINK is held so long that a pause ends meanwhile. */
 static void delete_by_operator(struct pair *pair, int side, uint8_t number)
 {
 	struct pair_pick pick = { .from = S, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD };
@@ -386,8 +403,10 @@ static void delete_by_operator(struct pair *pair, int side, uint8_t number)
 	assert_types(pair, "single", "single");
 }
 
-/** What an operator of either side has deleted stays away, also if the server was to be asked for
- * something (A50). */
+/**
+ * A link that an operator of either side has deleted stays away, even if the client would ask the
+ * server for a link (A50).
+ */
 static void operator_is_not_overruled(void **state)
 {
 	(void)state;
@@ -414,7 +433,9 @@ static void operator_is_not_overruled(void **state)
 	}
 }
 
-/** By the RFC a server tries again itself (ERR-70), and is told of RNICs that are new. */
+/**
+ * By the RFC a server tries again by itself (ERR-70), and the client tells it only of new RNICs.
+ */
 static void server_of_the_rfc_is_not_asked(void **state)
 {
 	(void)state;
@@ -429,7 +450,7 @@ static void server_of_the_rfc_is_not_asked(void **state)
 	pair_free(pair);
 }
 
-/* ---- DELETE LINK that waits for what is on its way ---- */
+/* ---- DELETE LINK that waits for writes in flight ---- */
 
 static struct pair *grouped(int *ret_conn)
 {
@@ -439,7 +460,7 @@ static struct pair *grouped(int *ret_conn)
 	return pair;
 }
 
-/** The kernel's server does not act on DELETE LINK until its own writes there are over. */
+/** The kernel's server does not act on DELETE LINK until its own writes on that link are over. */
 static void server_takes_its_time(void **state)
 {
 	(void)state;
@@ -454,7 +475,7 @@ static void server_takes_its_time(void **state)
 	assert_link(pair, 1, true);
 	pair_exchange(pair, c);
 	pair_set_pick(pair, NULL);
-	pair_fail_link(pair, S, 2); /* now it knows */
+	pair_fail_link(pair, S, 2); /* now the server's link fails too */
 	pair_pump(pair);
 	assert_null(pair_link(pair, C, 2));
 	assert_link(pair, 1, true);
@@ -464,7 +485,10 @@ static void server_takes_its_time(void **state)
 	pair_free(pair);
 }
 
-/** Its client does not answer, and then each time that it was asked. */
+/**
+ * The kernel's client does not answer DELETE LINK at first, and then answers it as often as it was
+ * sent.
+ */
 static void client_takes_its_time(void **state)
 {
 	(void)state;
@@ -492,7 +516,7 @@ static void client_takes_its_time(void **state)
 	assert_link(pair, 1, true);
 	no_protocol_error(pair);
 	pair_exchange(pair, c);
-	pair_inject_llc(pair, C, 1, &reply); /* nobody has asked for that */
+	pair_inject_llc(pair, C, 1, &reply); /* a reply without a request */
 	pair_pump(pair);
 	assert_int_equal(pair_engine_view(pair, S).llc_protocol_errors, 1);
 	pair_free(pair);
@@ -505,7 +529,7 @@ static enum pair_verdict lose_from(struct pair *pair, const struct pair_msg *msg
 	return msg->from == *(const int *)arg ? PAIR_LOSE : PAIR_PASS;
 }
 
-/** Where nobody answers TEST LINK either the carrier goes, and the group with it. */
+/** Nobody answers TEST LINK either: the carrier fails, and the group with it. */
 static void peer_is_out_of_reach(void **state)
 {
 	(void)state;
@@ -528,9 +552,9 @@ static void peer_is_out_of_reach(void **state)
 	PROVES("ERR-38 FO-13");
 }
 
-/* ---- a side that is late with ADD LINK, and one that gives the new link up ---- */
+/* ---- one side is late with ADD LINK, or gives the new link up ---- */
 
-/** What a peer does not say, or does not hear. */
+/** Messages of a peer that are not sent, or that do not arrive. */
 struct hush {
 	struct pair_pick pick[4];
 };
@@ -552,8 +576,10 @@ static enum pair_verdict hush_filter(struct pair *pair, const struct pair_msg *m
 	return PAIR_PASS;
 }
 
-/** The one that `quiet` plays is patient for ever: what happens is the doing of the other one.
- * Three connections, and an RMB for each, so that their RTokens need two CONTINUATIONs. */
+/**
+ * The side `quiet` waits for ever, so that whatever happens comes from the other side. Three
+ * connections with an RMB each, so that their RTokens need two CONTINUATIONs.
+ */
 static struct pair *pair_with_quiet(uint8_t version, int quiet)
 {
 	struct smcr_config config[2];
@@ -567,7 +593,7 @@ static struct pair *pair_with_quiet(uint8_t version, int quiet)
 	return pair_new(&config[S], &config[C], 2, 2);
 }
 
-/** A third link is asked for, on link 1; from here on what `hush` names is lost. */
+/** A third link is asked for on link 1. From here on the messages that `hush` names are lost. */
 static void ask_for_third(struct pair *pair, struct hush *hush)
 {
 	pair->filter = hush_filter;
@@ -580,7 +606,7 @@ static void ask_for_third(struct pair *pair, struct hush *hush)
 	pair_run(pair, 1000);
 }
 
-/** `side` has nothing of the third link any more, and can begin something else. */
+/** `side` has nothing left of the third link, and can begin another exchange. */
 static void assert_rid_of_third(struct pair *pair, int side)
 {
 	assert_null(pair_link(pair, side, 3));
@@ -596,7 +622,7 @@ static int test_link(struct pair *pair, int side, uint8_t number)
 	return smcr_engine_test_link(pair->side[side].engine, pair_lgr_view(pair, side).id, number);
 }
 
-/** What is said of the third link when the client has given it up: nobody minds. */
+/** CONTINUATIONs about the third link that come after the client has given it up do no harm. */
 static void late_cont(struct pair *pair)
 {
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK_CONT };
@@ -605,21 +631,23 @@ static void late_cont(struct pair *pair)
 	pair_run(pair, 1000);
 	assert_link(pair, 1, true);
 	no_protocol_error(pair);
-	msg.add_link_cont.link_number = 4; /* of that one nobody has spoken */
+	msg.add_link_cont.link_number = 4; /* no message has named this link before */
 	pair_inject_llc(pair, S, 1, &msg);
 	pair_run(pair, 1000);
 	assert_int_equal(pair_engine_view(pair, C).llc_protocol_errors, 1);
 }
 
-/** The kernel's server waits two seconds for the reply to ADD LINK, and for each reply to a
- * CONTINUATION, and says nothing when that is over; nor does it answer a request to delete what it
- * has given up. The client's RNIC is offered once more when it has told of it. */
+/**
+ * The kernel's server waits two seconds for the reply to ADD LINK and to each CONTINUATION. Then it
+ * gives the link up without a word, and does not answer a request to delete it. It offers the
+ * client's RNIC once more when the client has told of it.
+ */
 static void server_gives_up_without_a_word(void **state)
 {
 	static const struct {
 		uint8_t version;
 		struct hush hush;
-		bool asks; /* the client first, with DELETE LINK */
+		bool asks; /* the client asks the server first, with DELETE LINK */
 	} rows[] = {
 		{ 1, { { { .from = S, .type = SMCR_LLC_ADD_LINK_CONT } } }, false },
 		{ 1, { { { .from = S, .type = SMCR_LLC_ADD_LINK_CONT, .skip = 1 } } }, false },
@@ -643,7 +671,8 @@ static void server_gives_up_without_a_word(void **state)
 		pair_clear_log(pair);
 		ask_for_third(pair, &hush);
 		pair_run(pair, patience - SECOND);
-		assert_int_equal(test_link(pair, C, 1), 0); /* says nothing while there is time */
+		assert_int_equal(test_link(pair, C, 1),
+				 0); /* says nothing as long as there is time */
 		pair_run(pair, SECOND - 100000);
 		assert_true(hush.pick[0].seen > 0);
 		assert_int_equal(hush.pick[1].seen, rows[i].asks);
@@ -655,7 +684,7 @@ static void server_gives_up_without_a_word(void **state)
 		pair->filter = NULL;
 		for (int c = 0; c < 3; c++)
 			pair_exchange(pair, c);
-		/* The kernel has forgotten it long ago. */
+		/* The kernel has forgotten the link long ago. */
 		struct smcr_llc_flow *flow = pair_lgr(pair, S)->llc;
 		smcr_llc_link_agreed_gone(flow->subject);
 		smcr_llc_end(pair_lgr(pair, S), SMCR_LLC_GIVEN_UP, "silence");
@@ -683,8 +712,10 @@ static void late_word_about_what_is_given_up(void **state)
 	PROVES("ERR-63");
 }
 
-/** In first contact nobody knows whether a server that does not go on has opened the connection, or
- * is about to reset it: the program does not hear of it before there is an answer. */
+/**
+ * In first contact the client cannot know whether a server that stays silent has opened the
+ * connection or is about to reset it. The program hears nothing before the server answers.
+ */
 static void first_contact_is_not_cut_short(void **state)
 {
 	(void)state;
@@ -703,7 +734,7 @@ static void first_contact_is_not_cut_short(void **state)
 	PROVES("ERR-28 RV-12");
 }
 
-/** `msg` of the client about the third link, in the name of its kernel. */
+/** The test sends `msg` about the third link in the name of the kernel's client. */
 static void client_says(struct pair *pair, const struct pair_msg *like, bool reject)
 {
 	struct smcr_llc_msg msg = like->llc;
@@ -715,9 +746,11 @@ static void client_says(struct pair *pair, const struct pair_msg *like, bool rej
 	no_protocol_error(pair);
 }
 
-/** The kernel's client is held up, and answers ADD LINK late; when nothing follows then for two
- * seconds it refuses the link that it has accepted. The server has asked meanwhile for its
- * deletion, which the client answers in the end. */
+/**
+ * The kernel's client is held up and answers ADD LINK late. When it hears nothing for two seconds
+ * after that, it refuses the link that it has accepted. Meanwhile the server has asked it to delete
+ * the link; the client answers that in the end.
+ */
 static void client_is_late_with_add_link(void **state)
 {
 	(void)state;
@@ -758,7 +791,7 @@ static void client_is_late_with_add_link(void **state)
 	PROVES("ADDL-6 ADDL-13");
 }
 
-/** Where nobody answers TEST LINK the carrier has failed, as by the RFC (ERR-26, ERR-27). */
+/** Nobody answers TEST LINK: the carrier has failed, as by the RFC (ERR-26, ERR-27). */
 static void add_link_on_a_dead_carrier(void **state)
 {
 	(void)state;
@@ -774,7 +807,7 @@ static void add_link_on_a_dead_carrier(void **state)
 		int c = pair_connected(pair);
 		ask_for_third(pair, &hush);
 		pair_run(pair, 5 * SECOND);
-		assert_int_equal(test_link(pair, !quiet, 2), 0); /* has nothing to do with it */
+		assert_int_equal(test_link(pair, !quiet, 2), 0); /* link 2 is not concerned */
 		pair_run(pair, 2900000);
 		assert_int_equal(hush.pick[1].seen, 1);
 		assert_int_not_equal(pair_link_view(pair, !quiet, 3).state, SMCR_LINK_FAILED);
@@ -791,8 +824,10 @@ static void add_link_on_a_dead_carrier(void **state)
 	PROVES("ERR-26 ERR-27 ERR-38");
 }
 
-/** The client says nothing to CONFIRM LINK on a new link, and is patient itself: the server has the
- * link deleted, and nothing else. */
+/**
+ * The client does not answer CONFIRM LINK on a new link, and waits for ever. The server has the new
+ * link deleted, and nothing else.
+ */
 static void client_does_not_confirm(void **state)
 {
 	(void)state;
@@ -813,8 +848,10 @@ static void client_does_not_confirm(void **state)
 	PROVES("ERR-23");
 }
 
-/** The server's order to delete a link comes late, when the carrier is tested already. That the
- * carrier answers does not show that our reply has arrived: the link stays until it has (DELL-2).
+/**
+ * The server's DELETE LINK comes late, when the client already tests the carrier. An answer to TEST
+ * LINK does not show that the client's reply has arrived: the link stays until the reply has
+ * completed (DELL-2).
  */
 static void order_that_comes_late(void **state)
 {

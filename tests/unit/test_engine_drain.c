@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RNICs that an operator takes out of use. */
+/* RNICs that an operator takes out of use (drain). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
 #define SECOND 1000000
-/* More than the deletion of a link has. */
+/* More messages than the deletion of a link takes. */
 #define MOMENTS 60
 
 static void drain(struct pair *pair, int side, size_t n, bool drained)
@@ -36,7 +36,7 @@ static void count_on_device(void *arg, const struct smcr_link_view *view)
 	on->links += view->device_id == on->id;
 }
 
-/** How many links there are on that device of a side, in whatever state. */
+/** How many links a side has on that device, in any state. */
 static unsigned int links_on(struct pair *pair, int side, size_t n)
 {
 	struct on_device on = { .id = pair_device(side, n).id };
@@ -44,7 +44,7 @@ static unsigned int links_on(struct pair *pair, int side, size_t n)
 	return on.links;
 }
 
-/** Number of the device on which the server has that link. */
+/** Index of the device on which the server has that link. */
 static size_t device_of(struct pair *pair, uint8_t link)
 {
 	return pair_link_view(pair, S, link).device_id == pair_device(S, 0).id ? 0 : 1;
@@ -59,7 +59,10 @@ static void assert_no_reset(struct pair *pair, const int *conns, int n)
 	}
 }
 
-/** A link goes in good order, connections move, and the RNIC is used again when it may be. */
+/**
+ * The links of the RNIC are deleted in good order, connections move, and the RNIC gets a link again
+ * when it is put back into use.
+ */
 static void links_move_and_come_back(void **state)
 {
 	(void)state;
@@ -102,7 +105,7 @@ static void links_move_and_come_back(void **state)
 		}
 }
 
-/** Put into use again at any moment of the deletion, the RNIC gets a link in the end. */
+/** The RNIC is put back into use at any moment of the deletion, and has a link in the end. */
 static void used_again_while_its_link_goes(void **state)
 {
 	(void)state;
@@ -123,7 +126,9 @@ static void used_again_while_its_link_goes(void **state)
 		}
 }
 
-/** The last link of a group stays for its connections; new ones stay TCP, on whichever side it is.
+/**
+ * The last link of a group stays for its connections. New connections stay on TCP, whichever side
+ * has drained its RNIC.
  */
 static void the_last_link_stays(void **state)
 {
@@ -153,7 +158,7 @@ static void the_last_link_stays(void **state)
 		}
 }
 
-/** Nor does a group begin on it. */
+/** No group begins on a drained RNIC. */
 static void no_group_begins_on_it(void **state)
 {
 	(void)state;
@@ -170,7 +175,7 @@ static void no_group_begins_on_it(void **state)
 	}
 }
 
-/** Another RNIC comes: it takes the place of the one that has the last link. */
+/** A new RNIC takes the place of the drained RNIC that has the last link. */
 static void another_one_takes_its_place(void **state)
 {
 	(void)state;
@@ -192,7 +197,7 @@ static void another_one_takes_its_place(void **state)
 	}
 }
 
-/** Of several drained ones one keeps a link, until another one comes. */
+/** If all RNICs are drained, one keeps its link until a new RNIC comes. */
 static void one_of_several_keeps_a_link(void **state)
 {
 	(void)state;
@@ -203,7 +208,7 @@ static void one_of_several_keeps_a_link(void **state)
 	drain(pair, S, 0, true);
 	drain(pair, S, 1, true);
 	pair_run(pair, 60 * SECOND);
-	assert_int_equal(links_on(pair, S, 0) + links_on(pair, S, 1), 1); /* one of both */
+	assert_int_equal(links_on(pair, S, 0) + links_on(pair, S, 1), 1); /* on one of the two */
 	assert_no_reset(pair, &c, 1);
 	struct smcr_device_info third = pair_device(S, 2);
 	pair_add_device(pair, S, &third);
@@ -214,7 +219,7 @@ static void one_of_several_keeps_a_link(void **state)
 	pair_free(pair);
 }
 
-/** Both sides at once: one link stays, and nothing is lost. */
+/** Both sides drain RNICs at once: one link stays, and no data are lost. */
 static void both_sides_at_once(void **state)
 {
 	(void)state;
@@ -235,7 +240,7 @@ static void both_sides_at_once(void **state)
 	}
 }
 
-/** While the link is being added: it goes as soon as it is there. */
+/** The RNIC is drained while a link is added on it: the link is deleted as soon as it is there. */
 static void while_a_link_is_added(void **state)
 {
 	(void)state;
@@ -263,7 +268,7 @@ static void while_a_link_is_added(void **state)
 	}
 }
 
-/** It is said of the device, whatever becomes of its port. */
+/** The drained state belongs to the device, whatever happens to its port. */
 static void a_port_that_comes_back_stays_out_of_use(void **state)
 {
 	(void)state;
@@ -282,7 +287,10 @@ static void a_port_that_comes_back_stays_out_of_use(void **state)
 	pair_free(pair);
 }
 
-/** One RNIC is used again while its link waits to go: then that of the other one may. */
+/**
+ * Both RNICs are drained, and one is put back into use while its link waits to go: then the link of
+ * the other one may go.
+ */
 static void the_other_one_goes_instead(void **state)
 {
 	(void)state;
@@ -295,7 +303,8 @@ static void the_other_one_goes_instead(void **state)
 	size_t first = device_of(pair, busy);
 	drain(pair, S, first, true);
 	pair_pump(pair);
-	assert_int_equal(pair_link_view(pair, S, busy).state, SMCR_LINK_ACTIVE); /* it waits */
+	/* this link waited to go */
+	assert_int_equal(pair_link_view(pair, S, busy).state, SMCR_LINK_ACTIVE);
 	drain(pair, S, !first, true);
 	pair_pump(pair);
 	drain(pair, S, first, false);
@@ -308,7 +317,9 @@ static void the_other_one_goes_instead(void **state)
 	pair_free(pair);
 }
 
-/** A link goes as soon as the last connection that it was promised to is elsewhere, or gone. */
+/**
+ * A link is deleted as soon as the last connection on it, or promised to it, has moved or ended.
+ */
 static void nobody_waits_for_the_time(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rendezvous that goes wrong: fallback, reset, or neither too early nor too late (Appendix C). */
+/* Rendezvous that go wrong: fallback or reset, neither too early nor too late (Appendix C). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 #define C      PAIR_CLIENT
 #define SECOND 1000000
 
-/** Nothing is left of the rendezvous on either side (RV-14). */
+/** Neither side keeps anything of the rendezvous (RV-14). */
 static void all_freed(struct pair *pair)
 {
 	for (int side = 0; side < 2; side++) {
@@ -35,12 +35,13 @@ static void all_freed(struct pair *pair)
 
 static void both_fell_back(struct pair *pair, int c)
 {
-	pair_run(pair, SECOND + SECOND / 4); /* who has declined late waits for the other */
+	/* a side that has declined late waits for the peer's Decline */
+	pair_run(pair, SECOND + SECOND / 4);
 	for (int side = 0; side < 2; side++) {
 		assert_int_equal(pair_end(pair, c, side)->fallback, 1);
 		assert_int_equal(pair_end(pair, c, side)->failed, 0);
 		assert_int_equal(pair_end(pair, c, side)->established, 0);
-		/* nothing that is CLC is left for the program to read */
+		/* no CLC message is left for the program to read */
 		assert_null(pair_end(pair, c, side)->in);
 	}
 }
@@ -54,7 +55,7 @@ static void both_were_reset(struct pair *pair, int c)
 	}
 }
 
-/** Plain TCP for both, or a TCP connection that was reset: never plain TCP for one only. */
+/** Both sides have plain TCP, or the TCP connection was reset: never plain TCP on one side only. */
 static void ended_alike(struct pair *pair, int c)
 {
 	const struct pair_end *s = pair_end(pair, c, S), *e = pair_end(pair, c, C);
@@ -65,8 +66,10 @@ static void ended_alike(struct pair *pair, int c)
 
 /* ---- local resources run out (ERR-1, GEN-4) ---- */
 
-/** Make the n-th call of one operation fail, for every n until nothing fails any more: each time
- *  both ends must come out of it alike and nothing may leak. */
+/**
+ * The n-th call of one operation fails, for every n until no call fails any more. Each time both
+ * ends agree on the outcome, and nothing leaks.
+ */
 static void fail_each(size_t rnics, size_t offset, int existing)
 {
 	for (int side = 0; side < 2; side++)
@@ -92,7 +95,7 @@ static void fail_each(size_t rnics, size_t offset, int existing)
 			for (int i = 0; i < existing; i++)
 				if (pair_both_established(pair, first[i]))
 					pair_exchange(pair, first[i]);
-			/* the pair works, now that the fault is gone */
+			/* without the fault the pair works again */
 			pair_run(pair, 20 * SECOND);
 			int again = pair_connected(pair);
 			pair_exchange(pair, again);
@@ -122,7 +125,7 @@ static void no_device(void **state)
 	(void)state;
 	struct pair *pair = pair_new(NULL, NULL, 1, 0);
 	int c = pair_connect(pair, C);
-	/* the outcome comes after smcr_conn_start() has returned */
+	/* smcr_conn_start() returns before it tells the outcome */
 	assert_int_equal(pair_end(pair, c, C)->fallback, 0);
 	assert_non_null(pair_end(pair, c, C)->smc);
 	assert_false(smcr_conn_wants_clc(pair_end(pair, c, C)->smc));
@@ -134,8 +137,10 @@ static void no_device(void **state)
 	PROVES("ERR-1");
 }
 
-/** The host keeps the connection off SMC-R after its handshake has agreed upon it: whoever knows
- * declines in its first message, also where there is a group to use. */
+/**
+ * The host refuses SMC-R for the connection after its handshake has agreed on it. The side that
+ * knows declines in its first message, also if a group exists.
+ */
 static void refused_by_the_host(void **state)
 {
 	(void)state;
@@ -164,7 +169,10 @@ static void refused_by_the_host(void **state)
 	PROVES("SEC-4 ERR-2");
 }
 
-/** The client's RNIC goes after the Proposal: it waits for the Accept and answers that (ERR-3). */
+/**
+ * The client's RNIC goes after the Proposal: the client waits for the Accept before it declines
+ * (ERR-3).
+ */
 static void no_chasing(void **state)
 {
 	(void)state;
@@ -184,7 +192,7 @@ static void no_chasing(void **state)
 	both_fell_back(pair, c);
 	all_freed(pair);
 	pair_free(pair);
-	/* the server's goes after its Accept: it waits for the Confirm */
+	/* the server's RNIC goes after its Accept: the server waits for the Confirm */
 	pair = pair_new(NULL, NULL, 1, 1);
 	pick.type = SMCR_CLC_CONFIRM;
 	pair_set_pick(pair, &pick);
@@ -205,7 +213,7 @@ static void no_chasing(void **state)
 static void giving_up(void **state)
 {
 	static const struct {
-		int side; /* who gives up */
+		int side; /* the side that gives up */
 		bool clc;
 		uint8_t type; /* the message that is held meanwhile */
 		int from;
@@ -264,15 +272,15 @@ static void wrong_clc(void **state)
 						       .mtu = SMCR_MTU_1024 };
 		struct pair_end *end = pair_end(pair, c, side);
 		switch (variant) {
-		case 0: /* the server gets what only a server sends */
+		case 0: /* the server gets a message that only a server sends */
 			pair_inject_clc(pair, c, C, &msg);
 			break;
-		case 1: /* a Confirm before anything else */
+		case 1: /* the first message is a Confirm */
 		case 4:
 			msg.type = msg.accept.type = SMCR_CLC_CONFIRM;
 			pair_inject_clc(pair, c, !side, &msg);
 			break;
-		case 2: /* no trailing eye catcher */
+		case 2: /* the trailing eye catcher is missing */
 		case 5: pair_inject_clc_raw(pair, c, !side, buf, 52); break;
 		case 3:
 		case 6: smcr_conn_clc_garbage(end->smc); break;
@@ -318,7 +326,7 @@ static void change_enum(struct pair *pair, int from, uint8_t bsize, uint8_t mtu)
 	assert_int_equal(smcr_clc_encode(&msg, buf, sizeof(buf)), SMCR_CLC_ACCEPT_LEN);
 	buf[50] = (uint8_t)(bsize << 4 | mtu);
 	pair_inject_clc_raw(pair, c, from, buf, sizeof(buf));
-	pair_run(pair, 1100000); /* a Decline of the client's might cross the server's */
+	pair_run(pair, 1100000); /* the server's Decline might cross one of the client */
 	assert_int_equal(end->fallback, 1);
 	assert_int_equal(end->last.reason, SMCR_REASON_BAD_ENUM);
 	all_freed(pair);
@@ -354,7 +362,7 @@ static void silent_peer(void **state)
 	assert_int_equal(pair_end(pair, client, C)->failed, 1);
 	assert_int_equal(pair_end(pair, client, C)->last.error, ETIMEDOUT);
 	all_freed(pair);
-	/* no Confirm */
+	/* Confirm does not come */
 	struct pair_pick pick = {
 		.from = C, .clc = true, .type = SMCR_CLC_CONFIRM, .verdict = PAIR_LOSE
 	};
@@ -395,7 +403,7 @@ static void tcp_ends_meanwhile(void **state)
 	pair_free(pair);
 }
 
-/** Once application data may come, nothing is read as CLC any more. */
+/** Once application data may come, no bytes are read as CLC any more. */
 static void no_clc_after_the_end(void **state)
 {
 	(void)state;
@@ -406,7 +414,7 @@ static void no_clc_after_the_end(void **state)
 	pair_set_pick(pair, &pick);
 	int c = pair_connect(pair, C);
 	pair_pump(pair);
-	/* the server is past its point of no return, but a late Decline must be seen (ERR-6) */
+	/* the server is past its point of no return, but must still see a late Decline (ERR-6) */
 	assert_true(smcr_conn_wants_clc(pair_end(pair, c, S)->smc));
 	assert_true(smcr_conn_wants_clc(pair_end(pair, c, C)->smc));
 	pair_set_pick(pair, NULL);
@@ -429,7 +437,7 @@ static void no_clc_after_the_end(void **state)
 	PROVES("ERR-14");
 }
 
-/* ---- first contact: the RoCE path does not work ---- */
+/* ---- first contact on a RoCE path that does not work ---- */
 
 static void path_is_dead(void **state)
 {
@@ -443,7 +451,7 @@ static void path_is_dead(void **state)
 		both_fell_back(pair, c);
 		assert_true(pair_end(pair, c, S)->last.path_dead);
 		assert_true(pair_end(pair, c, C)->last.path_dead);
-		/* one Decline, from the server: they do not cross */
+		/* the server alone declines: Declines do not cross */
 		assert_int_equal(pair_count_clc(pair, S, SMCR_CLC_DECLINE), 1);
 		assert_int_equal(pair_count_clc(pair, C, SMCR_CLC_DECLINE), 0);
 		all_freed(pair);
@@ -452,8 +460,10 @@ static void path_is_dead(void **state)
 	PROVES("ERR-17 ERR-18 RV-14 GEN-4");
 }
 
-/** Each of the four SENDs fails before the point of no return: the sender declines (ERR-18). A
- * client leaves the server time to be the first, so that two Declines do not cross. */
+/**
+ * Each of the four SENDs fails before the point of no return: its sender declines (ERR-18). A
+ * client gives the server time to decline first, so that two Declines do not cross.
+ */
 static void send_fails(void **state)
 {
 	static const struct pair_pick rows[] = {
@@ -475,8 +485,9 @@ static void send_fails(void **state)
 		assert_int_equal(pair_count_clc(pair, !rows[i].from, SMCR_CLC_DECLINE), 0);
 		if (i < 3) {
 			both_fell_back(pair, c);
-		} else { /* the server's ADD LINK was completed: it cannot go back any more (ERR-6)
-			  */
+			/* the server's ADD LINK was completed: the server cannot go back any more
+			 * (ERR-6) */
+		} else {
 			both_were_reset(pair, c);
 		}
 		pair_run(pair, 5 * SECOND);
@@ -486,8 +497,10 @@ static void send_fails(void **state)
 	PROVES("ERR-18 ERR-8 ERR-6 RV-14");
 }
 
-/** Both sides decline at the same time while links are set up: neither program gets the other's
- * Decline as data (A52). */
+/**
+ * Both sides decline at the same time while links are set up: neither program gets the other side's
+ * Decline as data (A52).
+ */
 static void declines_cross(void **state)
 {
 	(void)state;
@@ -513,7 +526,7 @@ static void declines_cross(void **state)
 	PROVES("ERR-5 GEN-4");
 }
 
-/** Who has declined gives what is not the peer's Decline to the program. */
+/** A side that has declined gives its program all bytes that are not the peer's Decline. */
 static void program_talks_after_a_decline(void **state)
 {
 	(void)state;
@@ -546,7 +559,7 @@ static void program_talks_after_a_decline(void **state)
 	PROVES("ERR-5 ERR-14 GEN-4");
 }
 
-/** A Proposal of version 0, which is reserved, is sound but cannot be used: Decline (C.6). */
+/** A Proposal of version 0, which is reserved, is well formed but cannot be used: Decline (C.6). */
 static void proposal_of_a_reserved_version(void **state)
 {
 	(void)state;
@@ -571,8 +584,10 @@ static void proposal_of_a_reserved_version(void **state)
 	PROVES("CLC-4");
 }
 
-/** The time for the whole rendezvous ends while a Decline that could cross is waited for: what has
- *  been decided stays. */
+/**
+ * The time for the whole rendezvous ends while a side waits for a Decline that could cross its own:
+ * the outcome stays as decided.
+ */
 static void total_time_ends_after_a_decline(void **state)
 {
 	(void)state;
@@ -585,7 +600,7 @@ static void total_time_ends_after_a_decline(void **state)
 	pair_run(pair, SECOND / 2 - 1000);
 	for (int side = 0; side < 2; side++)
 		smcr_conn_give_up(pair_end(pair, c, side)->smc, SMCR_REASON_INTERNAL);
-	struct pair_clc *late[2]; /* TCP is slow */
+	struct pair_clc *late[2]; /* TCP delivers these late */
 	for (int side = 0; side < 2; side++) {
 		late[side] = pair_end(pair, c, side)->in;
 		pair_end(pair, c, side)->in = NULL;
@@ -599,7 +614,7 @@ static void total_time_ends_after_a_decline(void **state)
 	PROVES("ERR-5 GEN-4");
 }
 
-/** The engine of the server says nothing more than CONFIRM LINK: the test speaks for it. */
+/** The server's engine sends nothing but CONFIRM LINK. The test sends the rest. */
 static enum pair_verdict only_confirm_link(struct pair *pair, const struct pair_msg *msg, void *arg)
 {
 	bool *scripted = arg;
@@ -609,7 +624,7 @@ static enum pair_verdict only_confirm_link(struct pair *pair, const struct pair_
 	return msg->from == S && (add || decline) ? PAIR_LOSE : PAIR_PASS;
 }
 
-/** The client waits for ADD LINK; the end of the server's engine does not break TCP. */
+/** The client waits for ADD LINK. When the server's engine gives up, TCP stays whole. */
 static int awaiting_add_link(struct pair *pair, bool *scripted)
 {
 	*scripted = false;
@@ -634,9 +649,9 @@ static void inject_delete_all(struct pair *pair)
 }
 
 /**
- * A deployed server that refuses what CONFIRM LINK says ends the group with DELETE LINK and
+ * A deployed server that cannot use what CONFIRM LINK says ends the group with DELETE LINK and
  * declines after it, here later than any grace. The client does not answer with a Decline of its
- * own, which the program behind the server would read (A58).
+ * own, which the server's program would read (A58).
  */
 static void server_deletes_then_declines(void **state)
 {
@@ -648,7 +663,7 @@ static void server_deletes_then_declines(void **state)
 		int c = awaiting_add_link(pair, &scripted);
 		inject_delete_all(pair);
 		pair_run(pair, SECOND);
-		if (impatient) /* something of our own goes wrong meanwhile */
+		if (impatient) /* meanwhile the client fails for a reason of its own */
 			smcr_conn_give_up(pair_end(pair, c, C)->smc, SMCR_REASON_SHUTTING_DOWN);
 		assert_int_equal(pair_end(pair, c, C)->fallback, 0);
 		scripted = true;
@@ -668,7 +683,10 @@ static void server_deletes_then_declines(void **state)
 	PROVES("ERR-6 DELL-9");
 }
 
-/** The server has meant the end of the connection, or says nothing: plain TCP would be a guess. */
+/**
+ * The server has ended the connection, or stays silent: the client must not take this for plain
+ * TCP.
+ */
 static void server_deletes_and_resets(void **state)
 {
 	(void)state;
@@ -694,8 +712,10 @@ static void server_deletes_and_resets(void **state)
 	PROVES("ERR-10 ERR-11 DELL-9");
 }
 
-/** A message is lost although its sender believes that it arrived: timers (C.7.1). Both sides come
- *  to the same end; what each does by itself: test_engine_silence.c. */
+/**
+ * A message is lost although its sender believes that it arrived, so timers decide (C.7.1). Both
+ * sides come to the same end. test_engine_silence.c shows what each side does by itself.
+ */
 static void answers_that_do_not_come(void **state)
 {
 	static const struct {
@@ -750,7 +770,9 @@ static void answers_that_do_not_come(void **state)
 	PROVES("ERR-15 ERR-22 ERR-30");
 }
 
-/** ERR-16: the first-contact timers leave the peer room for a failed write and some Declines. */
+/**
+ * ERR-16: a first-contact timer leaves the peer enough time for a failed write and some Declines.
+ */
 static void timers_are_long_enough(void **state)
 {
 	(void)state;
@@ -787,7 +809,7 @@ static void past_the_point_of_no_return(void **state)
 		all_freed(pair);
 		pair_free(pair);
 	}
-	/* a Decline that the host had read already */
+	/* the host has read a Decline already */
 	struct pair *pair = pair_new(NULL, NULL, 2, 2);
 	struct pair_pick pick = {
 		.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_HOLD
@@ -811,7 +833,7 @@ static void past_the_point_of_no_return(void **state)
 static void wrong_link_information(void **state)
 {
 	(void)state;
-	/* from the server: MAC, GID, QPN, number */
+	/* sent by the server: wrong MAC, GID, QPN, link number */
 	for (int field = 0; field < 4; field++) {
 		TRIES("field %d", field);
 		struct pair *pair = pair_new(NULL, NULL, 1, 1);
@@ -840,7 +862,7 @@ static void wrong_link_information(void **state)
 		all_freed(pair);
 		pair_free(pair);
 	}
-	/* from the client: the same, and another number */
+	/* sent by the client: the same, and another link number */
 	for (int field = 0; field < 4; field++) {
 		TRIES("field %d", field);
 		struct pair *pair = pair_new(NULL, NULL, 1, 1);
@@ -900,7 +922,7 @@ static void reserved_mtu_in_add_link(void **state)
 	PROVES("ERR-52 ADDL-5");
 }
 
-/** The client's reply would make a parallel link, or carries a reserved MTU. */
+/** The client's ADD LINK reply would make a parallel link, or has a reserved MTU. */
 static void bad_add_link_reply(void **state)
 {
 	(void)state;
@@ -925,7 +947,7 @@ static void bad_add_link_reply(void **state)
 		pair_set_pick(pair, NULL);
 		pair_inject_llc(pair, C, 1, &msg);
 		pair_pump(pair);
-		/* deleted over link 1; the gates open after that */
+		/* link 2 is deleted over link 1; the gates open after that */
 		const struct pair_msg *del = pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false);
 		assert_non_null(del);
 		assert_int_equal(del->llc.delete_link.link_number, 2);
@@ -940,7 +962,10 @@ static void bad_add_link_reply(void **state)
 	PROVES("ERR-53 ADDL-7 LG-3");
 }
 
-/** RTokens that do not match the announced count, or name what is not there (ERR-55). */
+/**
+ * RTokens that are more or less than announced, or name an RMB or link that does not exist
+ * (ERR-55).
+ */
 static void bad_continuation(void **state)
 {
 	(void)state;
@@ -964,10 +989,10 @@ static void bad_continuation(void **state)
 			cont->pair[0].ref_rkey = slab->reg[0].rkey + (variant == 3);
 			cont->pair[0].new_rkey = slab->reg[1].rkey;
 			cont->pair[0].new_vaddr = (uintptr_t)slab->base;
-			cont->pair[1] = cont->pair[0]; /* variant 1: twice the same */
+			cont->pair[1] = cont->pair[0]; /* variant 1: the same pair twice */
 			pair_inject_llc(pair, from, 1, &msg);
 			pair_pump(pair);
-			/* link outage; in first contact there is no other link */
+			/* the link fails, and in first contact there is no other link */
 			both_were_reset(pair, c);
 			pair_run(pair, 5 * SECOND);
 			all_freed(pair);
@@ -977,15 +1002,15 @@ static void bad_continuation(void **state)
 }
 
 /**
- * CONFIRM RKEY of the client while link 2 is added in first contact is refused for now, as at any
- * other time (3.5.5.3.1): on link 1 it may overtake what ends the first contact on link 2. The
- * first contact goes on.
+ * The client's CONFIRM RKEY comes while link 2 is added in first contact. The server refuses it for
+ * now, as at any other time (3.5.5.3.1), for on link 1 it may overtake the message on link 2 that
+ * ends the first contact. The first contact goes on.
  */
 static void rkey_during_first_contact(void **state)
 {
 	static const struct {
 		struct pair_pick held;
-		enum smcr_llc_step step; /* the server waits for that */
+		enum smcr_llc_step step; /* the step at which the server waits */
 	} rows[] = {
 		{ { .from = C, .type = SMCR_LLC_ADD_LINK, .reply = true }, SMCR_LLC_S_ADD },
 		{ { .from = C, .type = SMCR_LLC_ADD_LINK_CONT, .reply = true },
@@ -1008,7 +1033,7 @@ static void rkey_during_first_contact(void **state)
 		rkey.confirm_rkey.num_tokens = 1;
 		rkey.confirm_rkey.other[0].link_number = 2;
 		rkey.confirm_rkey.other[0].rkey = 0x7778;
-		/* The client has not asked, and would take the reply for an error. */
+		/* The client's engine has not asked, and would take the reply for an error. */
 		pair->side[C].hung = true;
 		pair_inject_llc(pair, C, 1, &rkey);
 		pair_pump(pair);
@@ -1053,7 +1078,7 @@ static void unexpected_llc_in_first_contact(void **state)
 		pair_set_pick(pair, &pick);
 		int c = pair_connect(pair, C);
 		pair_pump(pair);
-		pair_inject_llc(pair, C, 1, &rows[i]); /* in place of CONFIRM LINK reply */
+		pair_inject_llc(pair, C, 1, &rows[i]); /* instead of the CONFIRM LINK reply */
 		pair_set_pick(pair, NULL);
 		pair_pump(pair);
 		both_fell_back(pair, c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the engine tells operators of groups and links. tests/sim/told.c sees that it makes sense in
- * whatever happens; here is what it says. */
+/* The events that the engine tells operators about groups and links. tests/sim/told.c checks that
+ * they are consistent in any run; these tests check their contents. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +47,10 @@ static void group_and_links_come(void **state)
 	pair_free(pair);
 }
 
-/** Who sees the failure tells of it; the other one is told to delete the link, and why. */
+/**
+ * The side that sees the failure tells it. The other side is told that it has to delete the link,
+ * and why.
+ */
 static void a_link_fails(void **state)
 {
 	(void)state;
@@ -98,7 +101,7 @@ static void the_last_link_takes_its_group_along(void **state)
 	PROVES("FO-13");
 }
 
-/** Who has closed already is not told of a reset, and does not count. */
+/** A connection whose program has closed is not counted as reset. */
 static void connections_that_close_are_not_reset(void **state)
 {
 	(void)state;
@@ -124,11 +127,11 @@ static void nobody_uses_a_group(void **state)
 	expect_last(pair, S, SMCR_EVENT_LGR_DOWN, 0, 0, "nobody has used it for 600 s");
 	expect_last(pair, C, SMCR_EVENT_LGR_DOWN, 0, 0,
 		    "the peer ends it: nobody has used it for long");
-	told(pair, S, SMCR_EVENT_LINK_DELETED, 0); /* they go with the group */
+	told(pair, S, SMCR_EVENT_LINK_DELETED, 0); /* links are deleted with their group */
 	pair_free(pair);
 }
 
-/** Of a first contact that comes to nothing only the link is told that could not be set up. */
+/** If a first contact fails, the only event is about the link that could not be set up. */
 static void a_first_contact_fails(void **state)
 {
 	(void)state;

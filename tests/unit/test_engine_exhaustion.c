@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* An engine whose allocations fail, one after the other in each test: nothing leaks, both sides
- * agree on what becomes of the connection, and the next one works. Linked so that calloc() and
- * realloc() come by here (Makefile). */
+/* An engine whose allocations fail, one after the other in each test. Nothing leaks, both sides
+ * agree on the outcome of the connection, and the next connection works. The Makefile links this
+ * test so that calloc() and realloc() are those below. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,10 +27,11 @@ void *__real_realloc(void *p, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t size);
 
-/* The allocation that fails, counted down; 0: none does. */
+/* Counts down to the allocation that fails. 0: no allocation fails. */
 static unsigned int failing;
 
-/* uthash ends the process when it gets no memory for its tables: those always get it. */
+/* uthash ends the process when it gets no memory for its tables, so those allocations never
+ * fail. */
 static bool is_for_hash(size_t size)
 {
 	return size == sizeof(UT_hash_table) ||
@@ -52,9 +53,9 @@ void *__wrap_realloc(void *p, size_t size)
 	return fails(size) ? NULL : __real_realloc(p, size);
 }
 
-/* ---- */
+/* ---- checks ---- */
 
-/* No end of a connection believes in SMC-R while the other one uses plain TCP. */
+/* Never does one end of a connection use SMC-R while the other end uses plain TCP. */
 static void expect_agreement(struct pair *pair, int c, unsigned int n)
 {
 	const struct pair_end *s = pair_end(pair, c, S), *k = pair_end(pair, c, C);
@@ -65,7 +66,7 @@ static void expect_agreement(struct pair *pair, int c, unsigned int n)
 			 s->fallback, s->established, k->fallback, k->established);
 }
 
-/* The engine is as good as before: another connection comes about, and its data arrive. */
+/* The engine is unharmed: another connection is set up, and its data arrive. */
 static void expect_recovery(struct pair *pair)
 {
 	failing = 0;
@@ -82,7 +83,7 @@ static struct pair *pair_of_version(bool v2)
 	return pair_new(&server, &client, 2, 2);
 }
 
-/** A first contact with two links, of version 1 and of version 2. */
+/** A first contact with two links, in version 1 and in version 2. */
 static void first_contact(void **state)
 {
 	(void)state;
@@ -104,7 +105,7 @@ static void first_contact(void **state)
 	}
 }
 
-/** The connections after it, until an RMB more is needed. */
+/** Subsequent contacts, until another RMB is needed. */
 static void subsequent_contact(void **state)
 {
 	(void)state;
@@ -127,7 +128,7 @@ static void subsequent_contact(void **state)
 	assert_true(n > 3);
 }
 
-/** A link more for a group that has one. */
+/** Another link is added to a group of one. */
 static void another_link(void **state)
 {
 	(void)state;
@@ -149,7 +150,7 @@ static void another_link(void **state)
 	assert_true(n > 3);
 }
 
-/** What is asked of an engine by calls says so. */
+/** Calls of the engine return the error. */
 static void calls(void **state)
 {
 	(void)state;
@@ -184,7 +185,7 @@ static void calls(void **state)
 	pair_free(pair);
 }
 
-/** What cannot be allocated is not begun, and nothing is kept of it. */
+/** A structure that cannot be allocated leaves nothing behind. */
 static void structures(void **state)
 {
 	(void)state;
@@ -204,7 +205,8 @@ static void structures(void **state)
 	failing = 1;
 	assert_int_equal(smcr_conn_start(engine, &params, &conn), -ENOMEM);
 	struct smcr_lgr *lgr = pair_lgr(pair, S), *another = NULL;
-	for (int which = 1; which <= 2; which++) { /* the group, its exchange */
+	/* the allocations of the group and of its exchange */
+	for (int which = 1; which <= 2; which++) {
 		TRIES("which %d", which);
 		failing = which;
 		assert_int_equal(smcr_lgr_new(engine, SMCR_ROLE_SERVER, lgr->peer_id, lgr->vlan,
@@ -212,7 +214,8 @@ static void structures(void **state)
 				 -ENOMEM);
 	}
 	struct smcr_link *link = NULL;
-	for (int which = 1; which <= 2; which++) { /* the link, its send queue */
+	/* the allocations of the link and of its send queue */
+	for (int which = 1; which <= 2; which++) {
 		TRIES("which %d", which);
 		failing = which;
 		assert_int_equal(smcr_link_new(lgr, smcr_device_by_id(engine, info.id), 0, &link),

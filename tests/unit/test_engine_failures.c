@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Links that fail at awkward moments of a first contact or an exchange: around the point of no
- * return (ERR-8), both paths at once, while an exchange lists what is being withdrawn. */
+ * return (ERR-8), both paths at once, and while an exchange lists an RMB that is being
+ * withdrawn. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@
 #define C      PAIR_CLIENT
 #define SECOND 1000000
 
-/** Both engines have given back everything. */
+/** Neither engine holds anything any more. */
 static void all_freed(struct pair *pair)
 {
 	pair_pump(pair);
@@ -35,17 +36,17 @@ static void all_freed(struct pair *pair)
 
 /* ---- the point of no return ---- */
 
-/** First contact stopped at one moment; then link 1 fails on one side. */
+/** A first contact is stopped at this moment; then link 1 fails on one side. */
 struct moment {
 	const char *name;
 	size_t rnics;
-	int side;              /* whose link fails, whose point of no return it is about */
-	bool hold;             /* its completions do not come */
-	struct pair_pick pick; /* what does not arrive */
+	int side;  /* the side whose link fails, and whose point of no return is tested */
+	bool hold; /* completions of this side are held */
+	struct pair_pick pick; /* the message that does not arrive */
 	bool committed;        /* that side is past its point of no return */
 };
 
-/** Deliver until a side knows that full-size packets pass, and no completion behind that. */
+/** Delivers until a side knows that full-size packets pass, and no completion after that. */
 static void hold_behind_proof(struct pair *pair, int side)
 {
 	const struct smcr_link *link;
@@ -112,8 +113,10 @@ static const struct moment moments[] = {
 	  true },
 };
 
-/** Before it both sides go back to TCP by one Decline (a client lets the server be first); after it
- *  TCP is reset and no Decline is sent. */
+/**
+ * Before the point of no return one Decline brings both sides back to TCP (a client lets the server
+ * decline first). After it TCP is reset, and no Decline is sent.
+ */
 static void point_of_no_return(void **state)
 {
 	(void)state;
@@ -135,7 +138,7 @@ static void point_of_no_return(void **state)
 		pair_run(pair, 2 * SECOND);
 		unsigned int own = pair_count_clc(pair, m->side, SMCR_CLC_DECLINE);
 		unsigned int theirs = pair_count_clc(pair, !m->side, SMCR_CLC_DECLINE);
-		/* A Decline that comes too late for the other side makes it reset TCP (ERR-6). */
+		/* A side that gets a Decline too late resets TCP (ERR-6). */
 		bool too_late = own && pair_end(pair, c, !m->side)->failed;
 		bool broken = m->committed || too_late;
 		if (broken != (end->failed + end->reset == 1) || broken == (end->fallback == 1) ||
@@ -145,7 +148,7 @@ static void point_of_no_return(void **state)
 		pair_set_pick(pair, NULL);
 		pair->side[m->side].hold_completions = false;
 		pair_run(pair, 30 * SECOND);
-		/* never plain TCP here and SMC-R there */
+		/* never plain TCP on one side and SMC-R on the other */
 		const struct pair_end *other = pair_end(pair, c, !m->side);
 		assert_null(other->smc);
 		assert_true(other->fallback == end->fallback || other->failed || other->reset);
@@ -155,12 +158,12 @@ static void point_of_no_return(void **state)
 	PROVES("ERR-8 ERR-5 ERR-7 GEN-5");
 }
 
-/** A negative reply that cannot even be posted has not been sent: Decline (ERR-18). */
+/** A negative reply that cannot be posted was not sent: the sender declines (ERR-18). */
 static void rejection_cannot_be_posted(void **state)
 {
 	(void)state;
 	struct pair *pair = pair_new(NULL, NULL, 1, 1);
-	/* the client's: what shows that packets of three sizes pass, CONFIRM LINK reply, ADD LINK
+	/* the client posts three packets that test the path MTU, CONFIRM LINK reply, ADD LINK
 	 * reply */
 	pair->side[C].fail_post = 5;
 	int c = pair_connect(pair, C);
@@ -180,8 +183,10 @@ static void rejection_cannot_be_posted(void **state)
 	PROVES("ERR-18 GEN-4");
 }
 
-/** A client loses both its RNICs before its point of no return: it declines, soon, whichever goes
- *  first. */
+/**
+ * A client loses both its RNICs before its point of no return: it declines soon, whichever RNIC
+ * goes first.
+ */
 static void client_loses_both_rnics(void **state)
 {
 	(void)state;
@@ -200,7 +205,7 @@ static void client_loses_both_rnics(void **state)
 		pair_run(pair, 2 * SECOND);
 		assert_int_equal(pair_end(pair, c, C)->failed, 1);
 		assert_int_equal(pair_count_clc(pair, C, SMCR_CLC_DECLINE), 1);
-		/* the server's ADD LINK was delivered: no way back for it (ERR-6) */
+		/* the server's ADD LINK was delivered: the server cannot go back (ERR-6) */
 		assert_int_equal(pair_end(pair, c, S)->failed, 1);
 		pair_run(pair, 10 * SECOND);
 		all_freed(pair);
@@ -209,8 +214,10 @@ static void client_loses_both_rnics(void **state)
 	PROVES("ERR-18 ERR-6 RV-14");
 }
 
-/** CONFIRM LINK does not get through on link 2: the first contact goes on with link 1, and what
- *  happens to that later is no part of a first contact any more. */
+/**
+ * CONFIRM LINK does not get through on link 2: the first contact ends with link 1 alone. What
+ * happens to link 1 later does not concern the first contact.
+ */
 static void second_path_is_dead(void **state)
 {
 	(void)state;
@@ -234,8 +241,10 @@ static void second_path_is_dead(void **state)
 	PROVES("ERR-22 ERR-17 FO-13");
 }
 
-/** The completion of the CONFIRM LINK reply is seen late, when the ADD LINK reply is on its way: it
- *  says nothing about that, which still has to arrive in time (ERR-17). */
+/**
+ * The completion of the CONFIRM LINK reply is seen late, when the ADD LINK reply is on its way. It
+ * does not count for the ADD LINK reply, which still has to arrive in time (ERR-17).
+ */
 static void late_completion(void **state)
 {
 	(void)state;
@@ -251,7 +260,7 @@ static void late_completion(void **state)
 	pair->side[C].hold_completions = false;
 	pair_run(pair, 2 * SECOND + SECOND / 4);
 	assert_int_equal(pair_count_clc(pair, C, SMCR_CLC_DECLINE), 1);
-	/* the server's ADD LINK was delivered: no way back for it (ERR-6) */
+	/* the server's ADD LINK was delivered: the server cannot go back (ERR-6) */
 	for (int side = 0; side < 2; side++)
 		assert_int_equal(pair_end(pair, c, side)->failed, 1);
 	pair_run(pair, 10 * SECOND);
@@ -260,8 +269,10 @@ static void late_completion(void **state)
 	PROVES("ERR-17 ERR-18");
 }
 
-/** Both daemons are stopped while links are being set up: Declines that crossed would be read as
- *  data by the programs. */
+/**
+ * Both daemons are stopped while links are set up: two Declines that crossed would reach the
+ * programs as data.
+ */
 static void both_daemons_stop(void **state)
 {
 	(void)state;
@@ -293,8 +304,11 @@ static void both_daemons_stop(void **state)
 
 /* ---- exchanges that overlap ---- */
 
-/** An ADD LINK exchange lists an RMB whose DELETE RKEY has crossed it. A server that answers the
- *  DELETE RKEY in the middle and then takes its time must not make the client use what is gone. */
+/**
+ * An ADD LINK exchange lists an RMB whose DELETE RKEY has crossed it. The server answers DELETE
+ * RKEY during the exchange and is slow afterwards: the client must not use the RMB's memory for
+ * anything else.
+ */
 static void rmb_goes_while_add_link_lists_it(void **state)
 {
 	(void)state;
@@ -310,7 +324,7 @@ static void rmb_goes_while_add_link_lists_it(void **state)
 	pair_set_pick(pair, &pick);
 	pair_close(pair, c[2]);
 	pair_run(pair, SECOND + SECOND / 2);
-	assert_true(pick.seen > 0); /* on its way, and all that the client sends is behind it */
+	assert_true(pick.seen > 0); /* on its way; all that the client sends comes behind it */
 	for (int side = 0; side < 2; side++) {
 		struct smcr_device_info info = pair_device(side, 1);
 		pair_add_device_quietly(pair, side, &info);
@@ -319,7 +333,7 @@ static void rmb_goes_while_add_link_lists_it(void **state)
 	smcr_llc_want_link(lgr, SMCR_ADD_OPERATOR);
 	pair_pump(pair);
 	assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_C_AWAIT_ADD_CONT);
-	assert_int_equal(pair_lgr(pair, C)->llc->own_count, 2); /* not the one that goes */
+	assert_int_equal(pair_lgr(pair, C)->llc->own_count, 2); /* without the RMB that goes */
 	const struct smcr_slab *slab;
 	struct smcr_llc_msg reply = { .type = SMCR_LLC_DELETE_RKEY, .reply = true };
 	reply.delete_rkey.count = 1;
@@ -328,10 +342,12 @@ static void rmb_goes_while_add_link_lists_it(void **state)
 			reply.delete_rkey.rkey[0] = slab->reg[0].rkey;
 	pair_inject_llc(pair, S, 1, &reply);
 	pair_run(pair, 2 * SECOND);
-	assert_int_equal(pair_lgr_view(pair, C).num_rmbs, 3); /* until that is over */
+	/* the RMB stays until the exchange is over */
+	assert_int_equal(pair_lgr_view(pair, C).num_rmbs, 3);
 	pick.verdict = PAIR_LOSE;
 	pair_run(pair, SECOND / 2);
-	assert_int_equal(pair_link_view(pair, C, 3).state, SMCR_LINK_ACTIVE); /* 2 was rejected */
+	assert_int_equal(pair_link_view(pair, C, 3).state,
+			 SMCR_LINK_ACTIVE); /* link 2 was rejected */
 	pair_run(pair, 2 * SECOND);
 	assert_int_equal(pair_lgr_view(pair, C).num_rmbs, 2);
 	pair_exchange(pair, c[0]);
@@ -340,8 +356,10 @@ static void rmb_goes_while_add_link_lists_it(void **state)
 	PROVES("RKEY-13 SEC-6");
 }
 
-/** The answer to a DELETE RKEY is lost with its link, and a link is to be added at once: what the
- *  peer may have forgotten must not be listed for the new link. */
+/**
+ * The answer to a DELETE RKEY is lost with its link, and at once a link is to be added: an RMB that
+ * the peer may have forgotten must not be listed for the new link.
+ */
 static void delete_rkey_is_settled_before_add_link(void **state)
 {
 	(void)state;
@@ -375,8 +393,11 @@ static void delete_rkey_is_settled_before_add_link(void **state)
 	PROVES("RKEY-13 RKEY-15");
 }
 
-/** The client's end of the only link dies, unseen by the server, while a second one is being set
- *  up: as soon as that can carry it, the server is asked to delete the dead one (DELL-5). */
+/**
+ * The client's end of the only link dies while a second link is set up, and the server does not
+ * notice. As soon as the second link works, the client asks the server on it to delete the dead one
+ * (DELL-5).
+ */
 static void only_link_dies_while_another_is_added(void **state)
 {
 	(void)state;
@@ -412,13 +433,15 @@ static void only_link_dies_while_another_is_added(void **state)
 
 /* ---- limits ---- */
 
-/** No third link in a group whose limit is two, though both sides have RNICs for it and the client
- *  says so. */
+/**
+ * A group whose limit is two gets no third link, though both sides have RNICs for it and the client
+ * says so.
+ */
 static void no_link_beyond_the_limit(void **state)
 {
 	(void)state;
 	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
-	config[C].max_links = 2; /* the smaller one counts */
+	config[C].max_links = 2; /* the smaller limit counts */
 	config[S].max_links = 8;
 	struct pair *pair = pair_new(&config[S], &config[C], 3, 3);
 	int c = pair_connected(pair);

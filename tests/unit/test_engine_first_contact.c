@@ -20,9 +20,11 @@
 #define S PAIR_SERVER
 #define C PAIR_CLIENT
 
-/** The kinds of messages that went through, in order, as text: "P" Proposal, "A1"/"A0" Accept with
- * F, "C" Confirm, "D" Decline; "cl1"/"CL1" CONFIRM LINK and reply on link 1, "al"/"AL"/"AL-" ADD
- * LINK, reply, negative reply, "ac"/"AC" CONTINUATION; others by number. */
+/**
+ * The messages that went through, in order, as text: "P" Proposal, "A1"/"A0" Accept with F=1 or 0,
+ * "C" Confirm, "D" Decline; "cl1"/"CL1" CONFIRM LINK and its reply on link 1, "al"/"AL"/"AL-" ADD
+ * LINK, its reply and its negative reply, "ac"/"AC" CONTINUATION; other types by number.
+ */
 static const char *story(const struct pair *pair)
 {
 	static char text[1024];
@@ -63,7 +65,7 @@ static void established(struct pair *pair, int conn)
 	pair_exchange(pair, conn);
 }
 
-/* ---- RNIC combinations ---- */
+/* ---- combinations of RNICs ---- */
 
 static void one_rnic_each(void **state)
 {
@@ -72,12 +74,12 @@ static void one_rnic_each(void **state)
 	int c = pair_connect(pair, C);
 	established(pair, c);
 	assert_string_equal(story(pair), "P A1 C cl1 CL1 al AL- ");
-	/* the server tried on its only RNIC, hoping for an asymmetric link (ADDL-2) */
+	/* the server has tried its only RNIC, for an asymmetric link (ADDL-2) */
 	const struct pair_msg *add = pair_last_llc(pair, S, SMCR_LLC_ADD_LINK, false);
 	assert_memory_equal(add->llc.add_link.gid, pair->side[S].devices[0].gid, SMCR_GID_LEN);
 	const struct pair_msg *answer = pair_last_llc(pair, C, SMCR_LLC_ADD_LINK, true);
 	assert_int_equal(answer->llc.add_link.reject_reason, SMCR_LLC_REJECT_NO_ALT_PATH);
-	/* and has freed what it had set up for it (ADDL-6) */
+	/* and has freed the queue pair of that link (ADDL-6) */
 	assert_int_equal(pair_num_qps(pair, S), 1);
 	assert_int_equal(pair_num_qps(pair, C), 1);
 	assert_string_equal(pair_lgr_view(pair, S).type, "single");
@@ -155,7 +157,7 @@ static void rfc_dialect(void **state)
 	pair_free(pair);
 }
 
-/* ---- CLC contents ---- */
+/* ---- contents of CLC messages ---- */
 
 static void credentials(void **state)
 {
@@ -186,7 +188,8 @@ static void credentials(void **state)
 	assert_memory_equal(f->mac, small.mac, SMCR_MAC_LEN);
 	assert_int_equal(a->rmbe_index, 1);
 	assert_true(a->alert_token && f->alert_token && a->alert_token != f->alert_token);
-	/* the smaller MTU at both ends, initial PSNs crossed over (also checked by the fabric) */
+	/* both ends use the smaller MTU, and each side's PSN comes from the other (checked by the
+	 * fabric too) */
 	assert_int_equal(pair_link_view(pair, S, 1).mtu, SMCR_MTU_512);
 	assert_int_equal(pair_link_view(pair, C, 1).mtu, SMCR_MTU_512);
 	assert_int_equal(pair_link(pair, S, 1)->peer_psn, f->psn);
@@ -198,7 +201,7 @@ static void credentials(void **state)
 	PROVES("PEER-1 CLC-4 CLC-6 CLC-9 CLC-10 CLC-17");
 }
 
-/** What the client sets up before its Confirm is what the Accept says (RV-6). */
+/** Before its Confirm the client has a queue pair that is set up as the Accept says (RV-6). */
 static void client_connects_its_queue_pair(void **state)
 {
 	(void)state;
@@ -225,7 +228,7 @@ static void client_connects_its_queue_pair(void **state)
 		assert_int_equal(peer->qpn, a->qpn);
 		assert_int_equal(peer->psn, a->psn);
 		assert_int_equal(peer->mtu, small ? SMCR_MTU_512 : SMCR_MTU_1024);
-		/* memory, and a token for the peer */
+		/* the client has memory, and a token for the peer */
 		const struct smcr_conn *conn = pair_end(pair, c, C)->smc;
 		assert_non_null(conn->rx.element.slab);
 		assert_non_null(conn->rx.element.slab->reg[link->slot].mr);
@@ -242,7 +245,7 @@ static void client_connects_its_queue_pair(void **state)
 	PROVES("RV-6 CLC-9");
 }
 
-/** What CONFIRM LINK and its reply say of their sender. */
+/** CONFIRM LINK and its reply describe their sender. */
 static void confirm_links_tell_of_their_senders(uint8_t server_limit, uint8_t client_limit)
 {
 	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
@@ -260,7 +263,7 @@ static void confirm_links_tell_of_their_senders(uint8_t server_limit, uint8_t cl
 		const struct smcr_link *link = pair_link(pair, m->from, m->link);
 		const struct smcr_device_info *device = &pair->side[m->from].devices[seen / 2];
 		assert_int_equal(m->from, m->llc.reply ? C : S);
-		assert_int_equal(m->link, 1 + seen / 2); /* on the link that it is about */
+		assert_int_equal(m->link, 1 + seen / 2); /* each on the link that it confirms */
 		assert_memory_equal(said->gid, device->gid, SMCR_GID_LEN);
 		assert_memory_equal(said->mac, device->mac, SMCR_MAC_LEN);
 		assert_int_equal(said->qpn, link->qpn);
@@ -296,8 +299,10 @@ static int connect_ipv6(struct pair *pair)
 	return c;
 }
 
-/** The prefixes of the interface that the Proposal leaves by: each once, the connection's own
- *  first, at most eight, and nothing of IPv4 (CLC-7). */
+/**
+ * The Proposal has the prefixes of the interface that it leaves by: each once, that of the
+ * connection first, at most eight, none of IPv4 (CLC-7).
+ */
 static void ipv6_prefixes(void **state)
 {
 	(void)state;
@@ -318,7 +323,7 @@ static void ipv6_prefixes(void **state)
 			info.prefixes[info.num_prefixes++] = prefix;
 		}
 		pair_add_device(pair, C, &info);
-		prefix.ip[7] = 0xEE; /* another RNIC's */
+		prefix.ip[7] = 0xEE; /* belongs to another RNIC */
 		wrong.prefixes[0] = prefix;
 		pair_add_device(pair, C, &wrong);
 		int c = connect_ipv6(pair);
@@ -342,7 +347,9 @@ static void ipv6_prefixes(void **state)
 	PROVES("CLC-7");
 }
 
-/** A Proposal over IPv6 has 1 to 8 prefixes; another number is bad format, not another LAN. */
+/**
+ * A Proposal over IPv6 has 1 to 8 prefixes. Another count is an error of format, not another LAN.
+ */
 static void ipv6_prefixes_that_cannot_be(void **state)
 {
 	(void)state;
@@ -350,7 +357,7 @@ static void ipv6_prefixes_that_cannot_be(void **state)
 	for (size_t i = 0; i < 2; i++) {
 		TRIES("case %zu", i);
 		struct pair *pair = pair_new(NULL, NULL, 1, 0);
-		/* a client without RNIC, in whose name the test speaks */
+		/* the client's engine is not used: the test sends its messages */
 		int c = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
 		struct pair_clc *decline = pair_end(pair, c, S)->in;
 		DL_DELETE(pair_end(pair, c, S)->in, decline);
@@ -372,7 +379,7 @@ static void ipv6_prefixes_that_cannot_be(void **state)
 		uint8_t buf[SMCR_CLC_MAX_LEN] = { 0 };
 		int len = smcr_clc_encode(&msg, buf, sizeof(buf));
 		assert_int_equal(len, counts[i] ? 52 + 8 * 17 : 52);
-		if (counts[i]) { /* the ninth, behind the others */
+		if (counts[i]) { /* the ninth prefix follows the others */
 			memmove(buf + len + 17 - 4, buf + len - 4, 4);
 			memset(buf + len - 4, 0, 17);
 			len += 17;
@@ -411,11 +418,11 @@ static void ipv6(void **state)
 	const struct smcr_clc_proposal *p =
 		&pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc.proposal;
 	const uint8_t network[16] = { 0x20, 1, 0xD, 0xB8 };
-	assert_int_equal(p->num_prefixes, 1); /* link-local ones say nothing */
+	assert_int_equal(p->num_prefixes, 1); /* link-local prefixes tell nothing */
 	assert_memory_equal(p->prefixes[0].addr, network, 16);
 	assert_int_equal(p->prefixes[0].len, 64);
 	assert_int_equal(p->ipv4_subnet, 0);
-	/* the group serves IPv4 connections between the same RNICs as well (PEER-4) */
+	/* the group also serves IPv4 connections between the same RNICs (PEER-4) */
 	int second = pair_connect(pair, C);
 	established(pair, second);
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_CONFIRM_LINK, false), 1);
@@ -441,7 +448,7 @@ static void other_subnet_is_declined(void **state)
 	assert_int_equal(pair_end(pair, c, C)->last.reason, SMCR_REASON_PEER_DECLINED);
 	assert_int_equal(pair_end(pair, c, C)->last.peer_reason, SMCR_REASON_PREFIX_MISMATCH);
 	assert_false(pair_end(pair, c, C)->last.path_dead);
-	/* the device's netmask must be the same, too */
+	/* the netmask must be the same too */
 	info.prefixes[0].ip[2] = 0;
 	info.prefixes[0].prefix_len = 23;
 	assert_int_equal(smcr_engine_device_update(pair->side[S].engine, &info), 0);
@@ -472,7 +479,7 @@ static void other_vlan_is_declined(void **state)
 static void version_two(void **state)
 {
 	(void)state;
-	/* a version 2 Proposal that offers R of version 1 is answered in version 1 */
+	/* a Proposal of version 2 that also offers version 1 of SMC-R is answered in version 1 */
 	struct pair *pair = pair_new(NULL, NULL, 1, 1);
 	int c = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
 	uint8_t buf[92] = { 0xE2, 0xD4, 0xC3, 0xD9, 1, 0, 92, 0x28 };
@@ -486,7 +493,7 @@ static void version_two(void **state)
 	buf[84] = 24;
 	memcpy(buf + 88, buf, 4);
 	pair_inject_clc_raw(pair, c, C, buf, sizeof(buf));
-	/* the client's end is not there: look at what is on its way to it */
+	/* there is no client's engine: look at the message on its way */
 	pair_pump(pair);
 	struct smcr_clc_msg answer;
 	const struct pair_clc *out = pair_end(pair, c, C)->in;
@@ -495,7 +502,7 @@ static void version_two(void **state)
 	assert_int_equal(answer.type, SMCR_CLC_ACCEPT);
 	assert_int_equal(out->buf[7] >> 4, 1);
 	pair_free(pair);
-	/* one that offers version 2 only is declined, never reset, in the long form */
+	/* a Proposal that offers version 2 only gets a Decline in its long form, never a reset */
 	pair = pair_new(NULL, NULL, 1, 1);
 	c = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
 	uint8_t v2[156] = { 0xE2, 0xD4, 0xC3, 0xD9, 1, 0, 156, 0x22 };
@@ -515,7 +522,7 @@ static void version_two(void **state)
 	assert_int_equal(answer.decline.diagnosis, SMCR_REASON_NO_DEVICE);
 	assert_int_equal(pair_end(pair, c, S)->last.reason, SMCR_REASON_UEID_MISMATCH);
 	pair_free(pair);
-	/* an Accept of version 2 answers no Proposal of ours: declined too */
+	/* an Accept of version 2 does not answer a Proposal of version 1: it gets a Decline too */
 	pair = pair_new(NULL, NULL, 1, 1);
 	c = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
 	struct smcr_clc_msg accept = { .type = SMCR_CLC_ACCEPT };
@@ -552,7 +559,7 @@ static void nothing_before_accept(void **state)
 	PROVES("RV-1");
 }
 
-/** Hold one kind of message: who is established then? */
+/** One kind of message is held: which side is established then? */
 static void gate(size_t server_rnics, size_t client_rnics, struct pair_pick pick,
 		 unsigned int server, unsigned int client)
 {
@@ -564,7 +571,8 @@ static void gate(size_t server_rnics, size_t client_rnics, struct pair_pick pick
 	assert_true(pick.seen > 0);
 	assert_int_equal(pair_end(pair, c, S)->established, server);
 	assert_int_equal(pair_end(pair, c, C)->established, client);
-	if (client) { /* what the client writes at once is kept until the server's gate opens */
+	if (client) { /* bytes that the client writes at once are kept until the server's gate opens
+		       */
 		pair_send(pair, c, C, 100, 1);
 		pair_pump(pair);
 		assert_int_equal(pair_end(pair, c, S)->readable, 0);
@@ -579,11 +587,11 @@ static void gate(size_t server_rnics, size_t client_rnics, struct pair_pick pick
 	pair_free(pair);
 }
 
-/** Link 2 fails in the sight of one side, and the deletion that follows is held at some place. */
+/** Link 2 fails on one side, and a message of the deletion that follows is held. */
 struct broken_gate {
 	int sees; /* the side whose RNIC 2 goes while CONFIRM LINK is awaited on link 2 */
-	struct pair_pick held;       /* of the deletion */
-	unsigned int server, client; /* who is established then */
+	struct pair_pick held;       /* message of the deletion */
+	unsigned int server, client; /* which sides are established then */
 };
 
 static enum pair_verdict hold_both(struct pair *pair, const struct pair_msg *msg, void *arg)
@@ -600,7 +608,10 @@ static enum pair_verdict hold_both(struct pair *pair, const struct pair_msg *msg
 	return PAIR_HOLD;
 }
 
-/** RV-12: the server opens with the reply to DELETE LINK, the client when it has sent that. */
+/**
+ * RV-12: the server opens when it gets the reply to DELETE LINK, the client when it has sent that
+ * reply.
+ */
 static void gates_of_one_link(void **state)
 {
 	(void)state;
@@ -665,11 +676,12 @@ static void gates(void **state)
 	PROVES("RV-11 RV-12 RV-13");
 }
 
-/** Link 2 fails while it is being set up: one link is enough, after both sides agree on that. */
+/** Link 2 fails while it is set up: one link is enough, once both sides agree on it. */
 static void second_link_fails(void **state)
 {
 	struct smcr_config config = pair_config(S);
-	config.fc_send_timeout_server = 5000000; /* so that the client's rules are seen, too */
+	config.fc_send_timeout_server =
+		5000000; /* long enough that the client's rules are seen too */
 	(void)state;
 	struct pair *pair = pair_new(&config, NULL, 2, 2);
 	struct pair_pick pick = {
@@ -678,7 +690,7 @@ static void second_link_fails(void **state)
 	pair_set_pick(pair, &pick);
 	int c = pair_connect(pair, C);
 	pair_pump(pair);
-	/* the server deletes link 2 over link 1; the gates open with the reply (ERR-22) */
+	/* the server deletes link 2 over link 1, and the gates open with the reply (ERR-22) */
 	assert_true(pair_both_established(pair, c));
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 1);
 	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, true), 1);
@@ -701,7 +713,8 @@ static void second_path_is_dead(void **state)
 	int c = pair_connect(pair, C);
 	pair_run(pair, 900000);
 	assert_false(pair_both_established(pair, c));
-	pair_run(pair, 200000); /* the server does not wait for the RNIC's own retry limit */
+	pair_run(pair,
+		 200000); /* the server does not wait until the RNIC has used up its retries */
 	assert_true(pair_both_established(pair, c));
 	assert_string_equal(pair_lgr_view(pair, S).type, "single");
 	pair_exchange(pair, c);
@@ -709,7 +722,7 @@ static void second_path_is_dead(void **state)
 	pair_free(pair);
 }
 
-/** The client loses its second RNIC while CONFIRM LINK is awaited on it (ERR-28). */
+/** The client loses its second RNIC while CONFIRM LINK is awaited there (ERR-28). */
 static void client_loses_second_rnic(void **state)
 {
 	(void)state;
@@ -734,7 +747,7 @@ static void client_loses_second_rnic(void **state)
 	pair_free(pair);
 }
 
-/* ---- who the peer is ---- */
+/* ---- identity of the peer ---- */
 
 static void a_new_instance_is_a_new_peer(void **state)
 {
@@ -742,7 +755,7 @@ static void a_new_instance_is_a_new_peer(void **state)
 	struct pair *pair = pair_new(NULL, NULL, 1, 1);
 	int c = pair_connect(pair, C);
 	established(pair, c);
-	/* the client's host restarts: same addresses, another instance ID */
+	/* the client's host restarts: same addresses, another peer ID */
 	struct smcr_config config = pair_config(C);
 	config.peer_id[1] ^= 0x55;
 	smcr_engine_free(pair->side[C].engine);
@@ -757,7 +770,7 @@ static void a_new_instance_is_a_new_peer(void **state)
 	struct smcr_engine_view view;
 	smcr_engine_get_view(pair->side[S].engine, &view);
 	assert_int_equal(view.num_lgrs, 2);
-	/* the old group ends by its own failures (TERM-2) */
+	/* the old group ends when its own link fails (TERM-2) */
 	pair_send(pair, c, S, 10, 1);
 	pair_run(pair, 5000000);
 	smcr_engine_get_view(pair->side[S].engine, &view);
@@ -787,7 +800,7 @@ static void peer_id_survives_its_rnic(void **state)
 	PROVES("PEER-3");
 }
 
-/* ---- several at once (RV-15) ---- */
+/* ---- several first contacts at once (RV-15) ---- */
 
 static void parallel_connects_make_one_group(void **state)
 {
@@ -801,10 +814,10 @@ static void parallel_connects_make_one_group(void **state)
 		assert_true(pair_both_established(pair, c[i]));
 	assert_int_equal(pair_num_qps(pair, S), 2);
 	assert_int_equal(pair_num_qps(pair, C), 2);
-	/* spread over the links (LG-17) */
+	/* the server spreads connections over the links (LG-17) */
 	assert_int_equal(pair_link_view(pair, S, 1).num_conns, 25);
 	assert_int_equal(pair_link_view(pair, S, 2).num_conns, 25);
-	/* the deployed dialect: the client adopts the server's links */
+	/* in the deployed dialect the client takes the links that the server has chosen */
 	assert_int_equal(pair_link_view(pair, C, 1).num_conns, 25);
 	for (int i = 0; i < 50; i++)
 		pair_exchange(pair, c[i]);
@@ -814,9 +827,9 @@ static void parallel_connects_make_one_group(void **state)
 	PROVES("RV-15 GEN-12 LG-17");
 }
 
-/** A client's Confirm is held, and the answers that it owes on the link. */
+/** A client's Confirm and the LLC replies that it owes are held. */
 struct slow {
-	int from, to; /* numbers of its connections */
+	int from, to; /* first and last of its connections */
 };
 
 static enum pair_verdict hold_confirms(struct pair *pair, const struct pair_msg *msg, void *arg)
@@ -833,8 +846,10 @@ static void set_slow(struct pair *pair, struct slow *slow)
 	pair->filter_arg = slow;
 }
 
-/** A peer that does not get on holds the others up for two seconds, whoever comes first among
- * them, and those who come later not at all. */
+/**
+ * A first contact that stalls holds other connections up for two seconds, whichever comes first,
+ * and later ones not at all.
+ */
 static void a_first_contact_that_stalls(void **state)
 {
 	(void)state;
@@ -855,7 +870,7 @@ static void a_first_contact_that_stalls(void **state)
 	c[3] = pair_connected(pair);
 	for (int i = 1; i < 4; i++)
 		pair_exchange(pair, c[i]);
-	/* it gets on after all */
+	/* the first contact goes on after all */
 	pair->filter = NULL;
 	pair_pump(pair);
 	assert_true(pair_both_established(pair, c[0]));
@@ -865,8 +880,10 @@ static void a_first_contact_that_stalls(void **state)
 	PROVES("RV-15 SEC-6");
 }
 
-/** The one that makes its own first contact may be no better: again two seconds, and no longer than
- *  its client may be kept waiting. */
+/**
+ * The connection that then begins a first contact of its own may stall too: another two seconds,
+ * and no longer than its client may be kept waiting.
+ */
 static void held_proposals_do_not_wait_for_ever(void **state)
 {
 	(void)state;
@@ -893,8 +910,10 @@ static void held_proposals_do_not_wait_for_ever(void **state)
 	PROVES("RV-15");
 }
 
-/** Two first contacts stall, and a third connection waits for the second of them. When the first
- * one gets on it goes on with that. */
+/**
+ * Two first contacts stall, and a third connection waits for the second one. When the first one
+ * succeeds, the third connection joins its group.
+ */
 static void who_waits_goes_on_with_the_first_that_succeeds(void **state)
 {
 	(void)state;
@@ -922,8 +941,10 @@ static void who_waits_goes_on_with_the_first_that_succeeds(void **state)
 	PROVES("RV-15");
 }
 
-/** An honest peer that is slow loses nothing: however many wait for it, all are on SMC-R, and with
- *  few groups. */
+/**
+ * A genuine peer that is slow loses nothing: however many connections wait, all get SMC-R, in few
+ * groups.
+ */
 static void a_slow_peer_keeps_smcr(void **state)
 {
 	(void)state;
@@ -943,8 +964,10 @@ static void a_slow_peer_keeps_smcr(void **state)
 	PROVES("RV-15");
 }
 
-/** Whoever says at another address that he is this peer is waited for once, if he names the peer
- *  ID, whatever he does then. */
+/**
+ * A host at another address that claims this peer's ID is waited for once, whatever it does after
+ * that.
+ */
 static void a_stranger_with_the_peer_id_stalls(void **state)
 {
 	(void)state;
@@ -979,7 +1002,7 @@ static void held_proposals_after_a_failed_first_contact(void **state)
 	(void)state;
 	struct pair *pair = pair_new(NULL, NULL, 1, 1);
 	int c[3];
-	/* the first contact fails for a reason of its own: the next one tries again */
+	/* the first contact fails for a reason of its own: the next connection tries again */
 	pair->side[C].fail_qp_create = 1;
 	for (int i = 0; i < 3; i++)
 		c[i] = pair_connect(pair, C);
@@ -992,7 +1015,7 @@ static void held_proposals_after_a_failed_first_contact(void **state)
 	pair_close(pair, c[1]);
 	pair_close(pair, c[2]);
 	pair_free(pair);
-	/* the path is dead: nobody else needs to find out */
+	/* the path is dead: no other connection needs to find that out */
 	pair = pair_new(NULL, NULL, 1, 1);
 	pair->side[S].blocked = true;
 	for (int i = 0; i < 3; i++)

@@ -34,17 +34,18 @@ static void idle_group(void **state)
 	(void)state;
 	int c;
 	struct pair *pair = pair_grouped(2, &c);
-	pair_run(pair, 700ull * SECOND); /* in use: nothing happens */
+	pair_run(pair, 700ull * SECOND); /* in use: stays */
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 0);
 	pair_close(pair, c);
 	pair_run(pair, 599ull * SECOND);
 	assert_non_null(pair_lgr(pair, S));
-	c = pair_connected(pair); /* kept for the next connection, which starts the time anew */
+	c = pair_connected(
+		pair); /* kept for the next connection, which starts the idle time anew */
 	assert_false(pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept.first_contact);
 	pair_close(pair, c);
 	pair_run(pair, 599ull * SECOND);
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 0);
-	/* nothing is freed before the SEND is complete */
+	/* nothing is freed before the SEND has completed */
 	pair->side[S].hold_completions = true;
 	pair_run(pair, 2ull * SECOND);
 	const struct pair_msg *del = pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false);
@@ -58,7 +59,7 @@ static void idle_group(void **state)
 	pair->side[S].hold_completions = false;
 	pair_pump(pair);
 	gone(pair, S);
-	/* the client has not asked for it, and no reply was sent */
+	/* the client has not asked for the deletion, and no reply was sent */
 	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, false), 0);
 	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, true), 0);
 	c = pair_connected(pair);
@@ -78,7 +79,7 @@ static void end_that_nobody_confirms(void **state)
 	pair_run(pair, 606ull * SECOND);
 	gone(pair, S);
 	pair_free(pair);
-	/* the client asks for the end, and nobody answers: one link after the other */
+	/* the client asks for the end, and nobody answers on one link after the other */
 	pair = pair_grouped(2, &c);
 	struct pair_pick pick = { .from = C, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_LOSE };
 	pair_set_pick(pair, &pick);
@@ -107,7 +108,7 @@ static void delete_all_resets_connections(void **state)
 	assert_int_equal(pair_end(pair, c, C)->last.type, SMCR_CONN_CLOSED);
 	assert_true(pair_end(pair, c, C)->last.tcp_reset);
 	pair_free(pair);
-	/* the client's request: the server answers with its own */
+	/* the client asks, and the server answers with a request of its own */
 	pair = pair_grouped(2, &c);
 	pair_inject_llc(pair, C, 1, &msg);
 	pair_pump(pair);
@@ -132,7 +133,7 @@ static void shutdown_of_one_side(void **state)
 		TRIES("side %d", side);
 		int c;
 		struct pair *pair = pair_grouped(2, &c);
-		/* also one that is being set up, and one that waits to be closed */
+		/* also a group that is being set up, and a connection that waits to be closed */
 		int closing = pair_connected(pair);
 		smcr_conn_close(pair_end(pair, closing, C)->smc, false);
 		pair_pump(pair);
@@ -157,7 +158,7 @@ static void shutdown_of_one_side(void **state)
 		assert_true(del && del->llc.delete_link.all);
 		del = pair_last_llc(pair, C, SMCR_LLC_DELETE_LINK, false);
 		assert_true((del != NULL) == (side == C));
-		/* no new ones */
+		/* no new connections */
 		int late = pair_connect(pair, C);
 		pair_run(pair, SECOND);
 		for (int i = 0; i < 2; i++)
@@ -208,7 +209,10 @@ static void shutdown_in_first_contact(void **state)
 
 /* ---- links fail ---- */
 
-/** One of two links fails, on either side: the other carries on, both forget the failed one. */
+/**
+ * One of two links fails, on either side: the group goes on with the other link, and both sides
+ * delete the failed one.
+ */
 static void link_fails(void **state)
 {
 	(void)state;
@@ -221,8 +225,8 @@ static void link_fails(void **state)
 			int on = pair_conn_view(pair, c[0], S).link_number == number ? 0 : 1;
 			pair_fail_link(pair, side, number);
 			pair_pump(pair);
-			/* client's request if it was the client, server's request, client's reply
-			 */
+			/* client's request if the client saw the failure, server's request,
+			 * client's reply */
 			assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, false),
 					 side == C);
 			assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 1);
@@ -237,7 +241,7 @@ static void link_fails(void **state)
 				assert_int_equal(pair_num_qps(pair, i), 1);
 			}
 			pair_exchange(pair, c[!on]);
-			/* new connections use what is left */
+			/* new connections use the other link */
 			int more = pair_connected(pair);
 			pair_exchange(pair, more);
 			pair_free(pair);
@@ -291,7 +295,7 @@ static void port_goes_down(void **state)
 	pair_free(pair);
 }
 
-/** The device says that a queue pair is dead though nothing of ours was posted on it. */
+/** The device reports that a queue pair is dead though the engine has posted nothing on it. */
 static void queue_pair_fails_by_itself(void **state)
 {
 	(void)state;
@@ -304,7 +308,8 @@ static void queue_pair_fails_by_itself(void **state)
 		assert_null(pair_link(pair, side, 2));
 		assert_int_equal(pair_link_view(pair, side, 1).state, SMCR_LINK_ACTIVE);
 	}
-	smcr_engine_qp_failed(pair->side[S].engine, ref, "again"); /* stale: nothing happens */
+	/* this queue pair has gone: nothing happens */
+	smcr_engine_qp_failed(pair->side[S].engine, ref, "again");
 	pair_pump(pair);
 	pair_exchange(pair, c);
 	pair_free(pair);
@@ -328,7 +333,7 @@ static void last_link_fails(void **state)
 	PROVES("GEN-5 FO-13");
 }
 
-/** A group with so many links and a connection that speaks the RFC's dialect; the log is empty. */
+/** A group in the RFC's dialect with so many links and one connection; the log is empty. */
 static struct pair *by_the_letter(size_t links, int *ret_conn)
 {
 	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
@@ -340,7 +345,7 @@ static struct pair *by_the_letter(size_t links, int *ret_conn)
 	return pair;
 }
 
-/** The carrier of DELETE LINK fails, too. In the deployed dialect it would be tested first. */
+/** The carrier of DELETE LINK fails too. In the deployed dialect it would be tested first. */
 static void both_links_fail(void **state)
 {
 	(void)state;
@@ -355,7 +360,7 @@ static void both_links_fail(void **state)
 		pair_fail_link(pair, side, 1);
 		pair_run(pair, 3900000);
 		assert_non_null(pair_lgr(pair, side));
-		pair_run(pair, 200000); /* no answer: the carrying link is dead as well */
+		pair_run(pair, 200000); /* no answer: the carrier has failed too */
 		assert_null(pair_lgr(pair, side));
 		pair_set_pick(pair, NULL);
 		pair_run(pair, 10 * SECOND);
@@ -365,7 +370,7 @@ static void both_links_fail(void **state)
 	PROVES("ERR-33 ERR-36");
 }
 
-/** Keep a reply from a peer that has not asked. */
+/** Keeps a reply from a peer that has not asked. */
 static enum pair_verdict keep_reply(struct pair *pair, const struct pair_msg *msg, void *arg)
 {
 	(void)pair;
@@ -410,14 +415,15 @@ static void client_asks_for_deletion(void **state)
 	msg.delete_link.reason = SMCR_LLC_DEL_OPERATOR;
 	pair_inject_llc(pair, C, 1, &msg);
 	pair_pump(pair);
-	/* no reply to it as such: the server's own request, with the client's reason */
+	/* the client's request gets no reply: the server sends a request of its own, with the
+	 * client's reason */
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, true), 0);
 	const struct pair_msg *del = pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false);
 	assert_int_equal(del->llc.delete_link.link_number, 2);
 	assert_int_equal(del->llc.delete_link.reason, SMCR_LLC_DEL_OPERATOR);
 	assert_null(pair_link(pair, S, 2));
 	assert_null(pair_link(pair, C, 2));
-	/* asked again while it is being cleaned up: ignored */
+	/* the client asks again while the server cleans up: ignored */
 	pair_free(pair);
 	pair = pair_grouped(2, &c);
 	struct pair_pick pick = { .from = S, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD };
@@ -435,7 +441,9 @@ static void client_asks_for_deletion(void **state)
 	PROVES("DELL-5 DELL-6 ERR-56");
 }
 
-/** The client lost the carrier of its reply and asks once more, while the server still clears up.
+/**
+ * The client has lost the carrier of its reply and asks once more, while the server still cleans
+ * up.
  */
 static void client_asks_for_what_is_agreed(void **state)
 {
@@ -469,14 +477,14 @@ static void link_numbers(void **state)
 	for (int i = 0; i < 300; i++) {
 		struct smcr_link *link;
 		assert_int_equal(smcr_link_new(lgr, device, 0, &link), 0);
-		assert_true(link->number != 0 && link->number != 1); /* 1 is in use */
+		assert_true(link->number != 0 && link->number != 1); /* number 1 is in use */
 		seen[link->number]++;
-		/* none comes again before all others have been used */
+		/* a number comes again only after all others */
 		for (unsigned int n = 2; n < 256; n++)
 			assert_true(seen[n] + 1 >= seen[link->number]);
 		smcr_link_free(link);
 	}
-	/* nine links at most, slots and numbers apart */
+	/* nine links at most, each with a slot and a number of its own */
 	struct smcr_link *more[SMCR_LINK_SLOTS];
 	for (int i = 0; i < SMCR_LINK_SLOTS - 1; i++)
 		assert_int_equal(smcr_link_new(lgr, device, 0, &more[i]), 0);
@@ -488,8 +496,10 @@ static void link_numbers(void **state)
 	PROVES("LG-11 LG-6");
 }
 
-/** Nobody answers on the link that carried DELETE LINK: it is dead as well, and both go by the
- * third one. The message is lost, or what answers it. */
+/**
+ * The carrier of DELETE LINK does not answer, as the message or its reply is lost. So it has failed
+ * too, and both links are deleted over the third one.
+ */
 static void deletion_goes_on_elsewhere(void **state)
 {
 	(void)state;
@@ -533,7 +543,7 @@ static void deletion_goes_on_elsewhere(void **state)
 	PROVES("ERR-33 ERR-36");
 }
 
-/** The client ends the group while the server still waits for an answer of the first contact. */
+/** The client ends the group while the server still waits for a reply of the first contact. */
 static void end_in_first_contact(void **state)
 {
 	static const uint8_t held[] = { SMCR_LLC_ADD_LINK, SMCR_LLC_ADD_LINK_CONT,
@@ -558,7 +568,7 @@ static void end_in_first_contact(void **state)
 		pair_inject_llc(pair, C, 1, &end);
 		pair_run(pair, 1000);
 		assert_int_equal(pair_end(pair, c, S)->failed, 1);
-		/* it has opened its gate when it confirms the second link */
+		/* the client opens its gate when it confirms the second link */
 		assert_int_equal(pair_end(pair, c, C)->failed + pair_end(pair, c, C)->reset, 1);
 		assert_null(pair_lgr(pair, S));
 		assert_null(pair_lgr(pair, C));

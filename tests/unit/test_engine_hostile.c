@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A peer that sends anything: the fuzz target of the engine, on a fixed set of made-up inputs. */
+/* A peer that sends anything: the engine's fuzz target with a fixed set of generated inputs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static uint8_t draw(void)
 	return (uint8_t)(state >> 32);
 }
 
-/** Steps that lead somewhere more often than raw bytes do: connections, time, forged messages. */
+/** Makes steps that lead further than raw bytes: connections, time, forged messages. */
 static size_t make_input(uint8_t *buf, size_t max)
 {
 	static const uint8_t steps[] = {

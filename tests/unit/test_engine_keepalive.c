@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Probes of what is idle (RFC 7609 4.5.3). */
+/* Probes of idle links (RFC 7609 4.5.3). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,8 +37,10 @@ static void want(struct pair *pair, int conn, int side, uint64_t interval)
 	smcr_conn_keepalive(pair_end(pair, conn, side)->smc, interval);
 }
 
-/** Idle for as long as the program has said, the link as well: one probe, whatever the number of
- *  connections; then again after the same time. */
+/**
+ * Connections and link are idle for as long as the programs have set: one probe for all
+ * connections, and another one after the same time again.
+ */
 static void one_probe_for_all(void **state)
 {
 	int c[60];
@@ -65,14 +67,15 @@ static void one_probe_for_all(void **state)
 	PROVES("TEST-3 TEST-4");
 }
 
-/** Neither a busy connection nor an idle one on a busy link is a reason to probe. */
+/** No probe for a busy connection, nor for an idle connection on a busy link. */
 static void traffic_makes_probes_needless(void **state)
 {
 	int c[2];
 	(void)state;
 	struct pair *pair = idle_pair(1, c, 2);
 	want(pair, c[0], S, 10 * SECOND);
-	for (int busy = 0; busy < 2; busy++) /* the connection itself; another one of its link */
+	/* bytes on the connection itself; on another connection of its link */
+	for (int busy = 0; busy < 2; busy++)
 		for (int i = 0; i < 10; i++) {
 			pair_run(pair, 6 * SECOND);
 			pair_exchange(pair, c[busy]);
@@ -81,7 +84,7 @@ static void traffic_makes_probes_needless(void **state)
 	pair_run(pair, 10 * SECOND);
 	assert_int_equal(probes(pair, S), 1);
 	pair_free(pair);
-	/* a change of mind counts from now on */
+	/* the program changes the time, which counts from now on */
 	pair = idle_pair(1, c, 1);
 	want(pair, c[0], S, 10 * SECOND);
 	pair_run(pair, 5 * SECOND);
@@ -94,7 +97,7 @@ static void traffic_makes_probes_needless(void **state)
 	PROVES("TEST-3 TEST-4");
 }
 
-/** The two directions use different links: both are probed, no other. */
+/** The two directions use different links: these two are probed, no other. */
 static void both_directions_are_probed(void **state)
 {
 	int c[1];
@@ -126,8 +129,9 @@ static void both_directions_are_probed(void **state)
 	PROVES("TEST-8");
 }
 
-/** The peer has moved the connection and sent nothing since: its validation says on which link it
- * is.
+/**
+ * The peer has moved the connection and sent no data since. Its CDC for validation tells on which
+ * link it sends, and that link is probed.
  */
 static void the_link_of_a_silent_peer_is_probed(void **state)
 {
@@ -150,7 +154,7 @@ static void the_link_of_a_silent_peer_is_probed(void **state)
 	for (size_t i = 0; i < pair->log_len; i++)
 		seen |= pair->log[i].from == S && pair->log[i].link == move.to;
 	assert_true(seen);
-	/* When that link goes it is forgotten, and only then. */
+	/* That link is forgotten when it goes, and not before. */
 	uint8_t other = (uint8_t)(6 - move.to - conn->tx.link->number);
 	pair_qp_fails(pair, S, other);
 	pair_pump(pair);
@@ -166,7 +170,9 @@ static void the_link_of_a_silent_peer_is_probed(void **state)
 	PROVES("TEST-8");
 }
 
-/** No answer: the link has failed; connections move to another one, or are reset with the last. */
+/**
+ * No answer: the link has failed. Connections move to another link, or are reset if there is none.
+ */
 static void no_answer(void **state)
 {
 	int c[2];
@@ -198,7 +204,7 @@ static void no_answer(void **state)
 	PROVES("TEST-5 ERR-38");
 }
 
-/** The probe cannot even be sent. */
+/** The probe cannot be sent. */
 static void the_probe_fails(void **state)
 {
 	int c[2];
@@ -219,8 +225,10 @@ static void the_probe_fails(void **state)
 	PROVES("TEST-5");
 }
 
-/** Links without any traffic are probed even if no program asks for it; a peer that has gone
- * without a word is noticed (TERM-2). */
+/**
+ * Links without any traffic are probed even if no program asks for it. So a peer that has gone
+ * without a word is noticed (TERM-2).
+ */
 static void idle_links(void **state)
 {
 	(void)state;
@@ -228,7 +236,7 @@ static void idle_links(void **state)
 	config[S].test_link_interval = 30 * SECOND;
 	struct pair *pair = pair_new(&config[S], &config[C], 2, 2);
 	int c = pair_connected(pair);
-	for (int i = 0; i < 10; i++) { /* link 1 is busy */
+	for (int i = 0; i < 10; i++) { /* link 1 has traffic */
 		pair_run(pair, 10 * SECOND);
 		pair_exchange(pair, c);
 	}
@@ -250,18 +258,20 @@ static void idle_links(void **state)
 	PROVES("TERM-2 TEST-5");
 }
 
-/** The peer is silent on a link: may its queue pair be given up early? */
+/** The peer has been silent on a link for so long. @return may its queue pair be given up early? */
 static bool may(struct pair *pair, int side, uint8_t link, uint64_t silent_us)
 {
 	return smcr_engine_may_give_up(pair->side[side].engine, pair_link_ref(pair, side, link),
 				       silent_us);
 }
 
-/** A queue pair is given up early only for another one on which the peer has been heard. One on
- *  which it has not is probed, once, though idle links are not probed otherwise. */
+/**
+ * A queue pair is given up early only if the peer was heard on another link. A link on which the
+ * peer was not heard is probed once, even if idle links are not probed otherwise.
+ */
 static void a_queue_pair_is_given_up_for_one_that_lives(void **state)
 {
-	const uint64_t early = 300000, last = 4000000; /* retry times */
+	const uint64_t early = 300000, last = 4000000; /* times for retries */
 	int c;
 	(void)state;
 	for (int side = 0; side < 2; side++) {
@@ -275,7 +285,7 @@ static void a_queue_pair_is_given_up_for_one_that_lives(void **state)
 
 		pair->side[side].silent_us = early / 2 - 1;
 		assert_true(may(pair, side, 1, early / 2));
-		pair->side[side].silent_us = UINT64_MAX; /* it cannot be said */
+		pair->side[side].silent_us = UINT64_MAX; /* the time is not known */
 		assert_true(may(pair, side, 1, early / 2));
 		pair_run(pair, SECOND);
 		assert_int_equal(probes(pair, side), 0);
@@ -283,7 +293,7 @@ static void a_queue_pair_is_given_up_for_one_that_lives(void **state)
 		pair->side[side].silent_us = early / 2;
 		assert_false(may(pair, side, 1, early / 2));
 		assert_false(may(pair, side, 1, last - 1));
-		assert_int_equal(probes(pair, side), 0); /* not from inside the question */
+		assert_int_equal(probes(pair, side), 0); /* the question itself does not probe */
 		pair_run(pair, 1);
 		assert_int_equal(probes(pair, side), 1);
 		assert_int_equal(pair_last_llc(pair, side, SMCR_LLC_TEST_LINK, false)->link, 2);
@@ -293,14 +303,14 @@ static void a_queue_pair_is_given_up_for_one_that_lives(void **state)
 		assert_true(smcr_engine_may_give_up(pair->side[side].engine, 9999, early));
 		pair_free(pair);
 
-		pair = idle_pair(1, &c, 1); /* with one link there is nothing to compare with */
+		pair = idle_pair(1, &c, 1); /* with one link there is no other to ask */
 		pair->side[side].silent_us = last;
 		assert_true(may(pair, side, 1, early / 2));
 		pair_free(pair);
 	}
 }
 
-/** That probe is one: a link with traffic is not probed again. */
+/** A link with traffic that is doubted gets one probe, not a second one. */
 static void a_doubted_link_is_probed_once(void **state)
 {
 	(void)state;
@@ -312,7 +322,7 @@ static void a_doubted_link_is_probed_once(void **state)
 	int c = pair_connected(pair);
 	pair->side[S].silent_us = SECOND;
 	assert_false(may(pair, S, 2, SECOND));
-	for (int i = 0; i < 10; i++) { /* link 1 is busy */
+	for (int i = 0; i < 10; i++) { /* link 1 has traffic */
 		pair_run(pair, 10 * SECOND);
 		pair_exchange(pair, c);
 	}

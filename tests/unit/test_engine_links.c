@@ -17,10 +17,12 @@
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
 #define SECOND 1000000
-#define NEW    3 /* number of the second link: 2 was refused in first contact */
+#define NEW    3 /* number of the second link; the first contact has refused link 2 */
 
-/** One link, `conns` connections with so many elements an RMB, and a second RNIC on both sides that
- *  is not used yet. */
+/**
+ * One link, `conns` connections with so many elements in an RMB, and on both sides a second RNIC
+ * that is not used yet.
+ */
 static struct pair *single(unsigned int conns, uint8_t server_elements, uint8_t client_elements)
 {
 	struct smcr_config sc = pair_config(S), cc = pair_config(C);
@@ -46,7 +48,7 @@ static void notice(struct pair *pair)
 	pair_pump(pair);
 }
 
-/** Numbers that the CONTINUATIONs of one side said. */
+/** The counts in the CONTINUATIONs of one side. */
 static size_t counts(const struct pair *pair, int from, uint8_t *ret, size_t max)
 {
 	size_t n = 0;
@@ -64,9 +66,9 @@ static void tokens_for_a_new_link(void **state)
 {
 	static const struct {
 		unsigned int conns;
-		uint8_t server_elements, client_elements; /* an RMB */
-		unsigned int server, client;              /* RMBs that makes */
-		uint8_t s[4], c[4];                       /* what the CONTINUATIONs say */
+		uint8_t server_elements, client_elements; /* in an RMB */
+		unsigned int server, client; /* number of RMBs that follows from this */
+		uint8_t s[4], c[4];          /* counts in the CONTINUATIONs */
 		size_t n;
 	} rows[] = {
 		{ 1, 1, 1, 1, 1, { 1 }, { 1 }, 1 },
@@ -105,7 +107,7 @@ static void tokens_for_a_new_link(void **state)
 				assert_int_equal(found, 1);
 			}
 		}
-		/* writes on the new link use its tokens */
+		/* writes on the new link use the RTokens of that link */
 		for (int c = pair_connected(pair); c >= 0; c--)
 			pair_exchange(pair, c);
 		assert_true(pair_link_view(pair, S, NEW).tx_bytes > 0);
@@ -135,7 +137,7 @@ static void traffic_goes_on(void **state)
 		notice(pair);
 		assert_int_equal(pick.seen, 1);
 		pair_exchange(pair, 0);
-		/* no other exchange starts meanwhile, but that does not touch the connection */
+		/* no other exchange starts meanwhile, and the connection goes on */
 		pair_run(pair, 20 * SECOND);
 		assert_int_equal(pair_num_qps(pair, S), pair_num_qps(pair, C));
 		if (i >= 4) { /* only the new link was lost */
@@ -154,11 +156,11 @@ static void notice_is_not_always_needed(void **state)
 	struct pair *pair = pair_new(NULL, NULL, 2, 2);
 	int c = pair_connected(pair);
 	pair_clear_log(pair);
-	notice(pair); /* two links already */
+	notice(pair); /* the group has two links already */
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_ADD_LINK, false), 0);
 	pair_exchange(pair, c);
 	pair_free(pair);
-	/* while one is being added */
+	/* while a link is being added */
 	pair = single(1, 1, 1);
 	struct pair_pick pick = {
 		.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_HOLD
@@ -174,23 +176,23 @@ static void notice_is_not_always_needed(void **state)
 	PROVES("SER-4");
 }
 
-/** A client's RKEY exchange and the server's ADD LINK cross on the way (A51). */
+/** A client's RKEY exchange and the server's ADD LINK cross (A51). */
 static void rkey_crosses_add_link(void **state)
 {
 	(void)state;
 	struct pair *pair = single(1, 1, 1);
 	struct pair_pick pick = { .from = C, .type = SMCR_LLC_CONFIRM_RKEY, .verdict = PAIR_HOLD };
 	pair_set_pick(pair, &pick);
-	int c = pair_connect(pair, C); /* the client needs an RMB, and has asked */
+	int c = pair_connect(pair, C); /* the client needs another RMB, and has sent CONFIRM RKEY */
 	pair_pump(pair);
 	assert_int_equal(pair_lgr(pair, C)->llc->rkey.step, SMCR_RKEY_CONFIRM);
-	notice(pair); /* the server is at ADD LINK now, and the client serves it at once */
+	notice(pair); /* the server has begun ADD LINK, and the client serves that at once */
 	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_ADD);
 	assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_C_AWAIT_ADD_CONT);
 	pair_set_pick(pair, NULL);
 	pair_run(pair, SECOND);
-	/* the first attempt got Z and C (perhaps another one, that overtook the end of ADD LINK);
-	 * the last names both links */
+	/* the first attempt was refused with C (perhaps a second one too, which overtook the end of
+	 * ADD LINK); the last attempt names both links */
 	unsigned int negative = 0;
 	for (size_t i = 0; i < pair->log_len; i++)
 		negative += !pair->log[i].is_clc && pair->log[i].from == S &&
@@ -207,8 +209,10 @@ static void rkey_crosses_add_link(void **state)
 	PROVES("SER-4 RKEY-6 RKEY-7 RKEY-11");
 }
 
-/** Deployed peers answer a CONFIRM RKEY positively that crosses their ADD LINK: the new link has no
- *  RToken for that RMB then, and is told of it afterwards. */
+/**
+ * Deployed peers accept a CONFIRM RKEY that crosses their ADD LINK. The new link then has no RToken
+ * for that RMB, and is told of the RMB afterwards.
+ */
 static void rmb_is_announced_again_for_a_new_link(void **state)
 {
 	(void)state;
@@ -229,9 +233,11 @@ static void rmb_is_announced_again_for_a_new_link(void **state)
 	pair_free(pair);
 }
 
-/** An ADD LINK exchange breaks on its carrier while the group has another link: the carrier counts
- * as failed, the half-built link goes on both sides, the group lives on with the other. What is
- * done in the deployed dialect instead: test_engine_deployed.c. */
+/**
+ * An ADD LINK exchange breaks on its carrier while the group has another link. The carrier counts
+ * as failed, both sides free the new link, and the group goes on with the other link.
+ * test_engine_deployed.c shows the deployed dialect.
+ */
 static void add_link_breaks_on_its_carrier(void **state)
 {
 	static const struct pair_pick rows[] = {
@@ -245,7 +251,7 @@ static void add_link_breaks_on_its_carrier(void **state)
 	config[S].dialect = config[C].dialect = SMCR_DIALECT_FORCE_RFC;
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		for (int slow = 0; slow < 2; slow++) { /* who loses patience first */
+		for (int slow = 0; slow < 2; slow++) { /* which side gives up first */
 			TRIES("row %zu, slow %d", i, slow);
 			config[slow].llc_timeout = 5 * SECOND;
 			config[!slow].llc_timeout = 4 * SECOND;
