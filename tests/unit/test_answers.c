@@ -148,10 +148,8 @@ static struct smcr_addr host(const char *ip)
 	return addr;
 }
 
-/**
- * Connections that come and go do not push out the answer to a slow handshake: what was refused
- * stays refused.
- */
+/** Connections that come and go do not push out the answer to a slow handshake: what was refused
+ *  stays refused. */
 static void whoever_comes_and_goes_takes_no_room(void **state)
 {
 	struct smcr_addr peer = host("127.0.0.5");
@@ -167,10 +165,8 @@ static void whoever_comes_and_goes_takes_no_room(void **state)
 	close(listener);
 }
 
-/**
- * So many handshakes are begun that an answer is lost. The rule still tells that the option was
- * refused.
- */
+/** So many handshakes are begun that an answer is lost. The rule still tells that the option was
+ *  refused. */
 static void a_rule_tells_what_was_answered(void **state)
 {
 	const struct smcr_rule deny = { .flags =

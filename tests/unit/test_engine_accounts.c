@@ -60,10 +60,8 @@ static void crowd_free(struct crowd *crowd)
 	pair_free(crowd->pair);
 }
 
-/**
- * A new connection of this user with this peer, in the existing group. @return size of its element,
- * 0 if it gets none
- */
+/** A new connection of this user with this peer, in the existing group. @return size of its
+ *  element, 0 if it gets none */
 static uint32_t join(struct crowd *crowd, uint32_t uid, uint8_t peer, uint32_t rcvbuf,
 		     uint32_t sndbuf)
 {
@@ -87,10 +85,8 @@ static uint32_t join(struct crowd *crowd, uint32_t uid, uint8_t peer, uint32_t r
 	return conn->rx.element.size;
 }
 
-/**
- * A user who asks for the largest buffers gets them until they are this user's part of the memory.
- * Then the user gets what everybody gets. Others still get more than the smallest.
- */
+/** A user who asks for the largest buffers gets them until they are this user's part of the memory.
+ *  Then the user gets what everybody gets. Others still get more than the smallest. */
 static void large_buffers_asked_for(void **state)
 {
 	(void)state;
@@ -139,10 +135,8 @@ static void the_last_sixteenth(void **state)
 	PROVES("RMB-12");
 }
 
-/**
- * Proposals of many instances behind one address, which never go on: few are answered by an Accept,
- * and those take little memory. Other hosts do not notice.
- */
+/** Proposals of many instances behind one address, which never go on: few are answered by an
+ *  Accept, and those take little memory. Other hosts do not notice. */
 static void half_open(void **state)
 {
 	enum { PROPOSALS = 128, TAKEN = 16 };

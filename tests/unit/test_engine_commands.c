@@ -62,10 +62,8 @@ static void exchange_all(struct pair *pair, const int c[4])
 
 /* ---- links ---- */
 
-/**
- * A link is deleted by the server, or by a client that asks the server; in good order, or as if the
- * link were dead. Connections move, and the server does not add the link again.
- */
+/** A link is deleted by the server, or by a client that asks the server; in good order, or as if
+ *  the link were dead. Connections move, and the server does not add the link again. */
 static void a_link_is_deleted(void **state)
 {
 	(void)state;
@@ -179,8 +177,7 @@ static void an_orderly_deletion_waits_for_writes(void **state)
 	PROVES("DELL-1 DELL-3 DELL-5");
 }
 
-/**
- * The server may delay an orderly deletion that the client asks for. The client waits that long.
+/** The server may delay an orderly deletion that the client asks for. The client waits that long.
  */
 static void an_orderly_request_may_be_delayed(void **state)
 {
@@ -268,10 +265,8 @@ static void wait_for_answers(struct pair *pair, int side, uint64_t us)
 	smcr_engine_configure(pair->side[side].engine, &config);
 }
 
-/**
- * No answer comes: the client's outcome says so, and that the server was asked. The server's
- * outcome says what has failed.
- */
+/** No answer comes: the client's outcome says so, and that the server was asked. The server's
+ *  outcome says what has failed. */
 static void outcomes_that_do_not_come(void **state)
 {
 	(void)state;
@@ -610,10 +605,8 @@ static void what_makes_no_sense(void **state)
 	pair_free(pair);
 }
 
-/**
- * The outcome comes from the event that causes it, without a timer between. But the caller learns
- * the id of the command first.
- */
+/** The outcome comes from the event that causes it, without a timer between. But the caller learns
+ *  the id of the command first. */
 static void outcomes_do_not_wait(void **state)
 {
 	(void)state;

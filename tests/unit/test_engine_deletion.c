@@ -26,10 +26,8 @@ static void delete_link(struct pair *pair, int side, uint8_t number, bool orderl
 	assert_int_equal(smcr_engine_command(pair->side[side].engine, &command, &id), 0);
 }
 
-/**
- * DELL-7: the client stops using a dead link at once, but keeps it until the server has sent DELETE
- * LINK and was answered.
- */
+/** DELL-7: the client stops using a dead link at once, but keeps it until the server has sent
+ *  DELETE LINK and was answered. */
 static void dead_at_once_gone_by_agreement(void **state)
 {
 	(void)state;
@@ -177,10 +175,8 @@ static void add_link(struct pair *pair)
 	pair_run(pair, 1000);
 }
 
-/**
- * One link is being deleted in good order when the other link dies. The first one stays until it
- * can be spared, whichever side wanted the deletion (A54).
- */
+/** One link is being deleted in good order when the other link dies. The first one stays until it
+ *  can be spared, whichever side wanted the deletion (A54). */
 static void deleted_when_it_can_be_spared(void **state)
 {
 	(void)state;
@@ -212,10 +208,8 @@ static void deleted_when_it_can_be_spared(void **state)
 	PROVES("DELL-5 SER-6");
 }
 
-/**
- * Client and server each want the link deleted on which the other one asks. The client's request is
- * lost with its carrier. It is made again when the link can be spared (A54).
- */
+/** Client and server each want the link deleted on which the other one asks. The client's request
+ *  is lost with its carrier. It is made again when the link can be spared (A54). */
 static void each_deletes_the_carrier(void **state)
 {
 	(void)state;

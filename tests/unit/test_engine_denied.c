@@ -19,11 +19,9 @@
 #define C      PAIR_CLIENT
 #define SECOND UINT64_C(1000000)
 
-/**
- * Opens a connection at the client with a forged Accept: it is true about a link and an RMB, and
- * names an element far behind the end of the RMB. The server's engine does not know the connection.
- * @return the connection
- */
+/** Opens a connection at the client with a forged Accept: it is true about a link and an RMB, and
+ *  names an element far behind the end of the RMB. The server's engine does not know the
+ *  connection. @return the connection */
 static int open_beyond_the_end(struct pair *pair, uint32_t token)
 {
 	const struct smcr_link *link = smcr_lgr_any_link(pair_lgr(pair, S), NULL);
@@ -87,9 +85,8 @@ static void only_the_liar_is_reset(void **state)
 	PROVES("SEC-6 RMB-11");
 }
 
-/**
- * For ten minutes the peer has to show that it knows a new connection before the connection writes.
- */
+/** For ten minutes the peer has to show that it knows a new connection before the connection
+ *  writes. */
 static void the_next_liar_loses_no_link(void **state)
 {
 	(void)state;
@@ -112,11 +109,9 @@ static void the_next_liar_loses_no_link(void **state)
 	PROVES("SEC-6");
 }
 
-/**
- * The engine asks about genuine connections of which the peer has sent nothing, and they go on: one
- * whose write was flushed behind the denied one, one that waits on the other link, and one that
- * closes.
- */
+/** The engine asks about genuine connections of which the peer has sent nothing, and they go on:
+ *  one whose write was flushed behind the denied one, one that waits on the other link, and one
+ *  that closes. */
 static void genuine_ones_go_on(void **state)
 {
 	(void)state;
@@ -169,8 +164,7 @@ static void the_known_do_not_wait(void **state)
 	pair_free(pair);
 }
 
-/**
- * Connections that open while the group is wary ask before they write. The answer comes at once.
+/** Connections that open while the group is wary ask before they write. The answer comes at once.
  */
 static void new_ones_ask_first(void **state)
 {
@@ -195,10 +189,8 @@ static void new_ones_ask_first(void **state)
 	pair_free(pair);
 }
 
-/**
- * The peer moves a connection to another link: that shows that the peer knows it, even if the
- * question was lost.
- */
+/** The peer moves a connection to another link: that shows that the peer knows it, even if the
+ *  question was lost. */
 static void a_move_is_an_answer(void **state)
 {
 	(void)state;

@@ -34,10 +34,8 @@ static void assert_link(struct pair *pair, uint8_t number, bool active)
 
 /* ---- a client that refuses a link after its deletion ---- */
 
-/**
- * CONFIRM LINK of the second link did not get through, and the server has deleted that link. Link 1
- * and one connection are left.
- */
+/** CONFIRM LINK of the second link did not get through, and the server has deleted that link. Link
+ *  1 and one connection are left. */
 static struct pair *second_link_failed(int *ret_conn)
 {
 	struct pair *pair = pair_new(NULL, NULL, 2, 2);
@@ -65,10 +63,8 @@ static void refuse(struct pair *pair, uint8_t number)
 	pair_run(pair, 1000);
 }
 
-/**
- * The client has answered DELETE LINK. If it also refuses the deleted link, nothing changes, but
- * only once.
- */
+/** The client has answered DELETE LINK. If it also refuses the deleted link, nothing changes, but
+ *  only once. */
 static void refusal_of_what_is_gone(void **state)
 {
 	(void)state;
@@ -120,11 +116,9 @@ static void refusal_while_the_next_is_asked_for(void **state)
 
 /* ---- RTokens of a peer that has an RMB for each connection ---- */
 
-/**
- * ADD LINK CONTINUATION as the kernel writes it. It has the pair of an RMB that no CONFIRM RKEY has
- * told yet, for CONFIRM RKEY waits until the link is added. `left` is the number of pairs that it
- * says are left, its own included.
- */
+/** ADD LINK CONTINUATION as the kernel writes it. It has the pair of an RMB that no CONFIRM RKEY
+ *  has told yet, for CONFIRM RKEY waits until the link is added. `left` is the number of pairs that
+ *  it says are left, its own included. */
 static void send_pairs(struct pair *pair, int from, uint8_t left, bool known)
 {
 	const struct smcr_slab *slab = pair_lgr(pair, from)->rmbs;
@@ -212,10 +206,8 @@ static void fewer_rmbs_than_announced(void **state)
 
 /* ---- the first RNIC of one side goes and returns ---- */
 
-/**
- * Counts ADD LINK messages, and those that the kernel's client refuses or to which its server
- * answers with the wrong RNIC.
- */
+/** Counts ADD LINK messages, and those that the kernel's client refuses or to which its server
+ *  answers with the wrong RNIC. */
 struct strict {
 	unsigned int asked, wrong;
 };
@@ -247,10 +239,8 @@ static struct pair *pair_of(uint8_t version)
 	return pair_new(&config[S], &config[C], 2, 2);
 }
 
-/**
- * An asymmetric link takes the place and the slot of the first link. So the next exchange must not
- * take the link of the first slot for its carrier.
- */
+/** An asymmetric link takes the place and the slot of the first link. So the next exchange must not
+ *  take the link of the first slot for its carrier. */
 static void first_rnic_returns(void **state)
 {
 	(void)state;
@@ -281,9 +271,8 @@ static void first_rnic_returns(void **state)
 	PROVES("LG-5 ADDL-15");
 }
 
-/**
- * The RNIC of the kernel's client returns while a link is added: the client drops its own notice.
- */
+/** The RNIC of the kernel's client returns while a link is added: the client drops its own
+ *  notice. */
 static void notice_that_is_dropped(void **state)
 {
 	(void)state;
@@ -338,11 +327,9 @@ static void assert_types(struct pair *pair, const char *server, const char *clie
 	assert_string_equal(pair_lgr_view(pair, C).type, client);
 }
 
-/**
- * The kernel's server adds a link before its returned RNIC is active, and never tries again. The
- * client asks for a link, ever less often. This changes nothing while the server has no RNIC to
- * offer.
- */
+/** The kernel's server adds a link before its returned RNIC is active, and never tries again. The
+ *  client asks for a link, ever less often. This changes nothing while the server has no RNIC to
+ *  offer. */
 static void server_that_does_not_try_again(void **state)
 {
 	(void)state;
@@ -403,10 +390,8 @@ static void delete_by_operator(struct pair *pair, int side, uint8_t number)
 	assert_types(pair, "single", "single");
 }
 
-/**
- * A link that an operator of either side has deleted stays away, even if the client would ask the
- * server for a link (A50).
- */
+/** A link that an operator of either side has deleted stays away, even if the client would ask the
+ *  server for a link (A50). */
 static void operator_is_not_overruled(void **state)
 {
 	(void)state;
@@ -433,8 +418,7 @@ static void operator_is_not_overruled(void **state)
 	}
 }
 
-/**
- * By the RFC a server tries again by itself (ERR-70), and the client tells it only of new RNICs.
+/** By the RFC a server tries again by itself (ERR-70), and the client tells it only of new RNICs.
  */
 static void server_of_the_rfc_is_not_asked(void **state)
 {
@@ -485,10 +469,8 @@ static void server_takes_its_time(void **state)
 	pair_free(pair);
 }
 
-/**
- * The kernel's client does not answer DELETE LINK at first, and then answers it as often as it was
- * sent.
- */
+/** The kernel's client does not answer DELETE LINK at first, and then answers it as often as it was
+ *  sent. */
 static void client_takes_its_time(void **state)
 {
 	(void)state;
@@ -576,10 +558,8 @@ static enum pair_verdict hush_filter(struct pair *pair, const struct pair_msg *m
 	return PAIR_PASS;
 }
 
-/**
- * The side `quiet` waits for ever, so that whatever happens comes from the other side. Three
- * connections with an RMB each, so that their RTokens need two CONTINUATIONs.
- */
+/** The side `quiet` waits for ever, so that whatever happens comes from the other side. Three
+ *  connections with an RMB each, so that their RTokens need two CONTINUATIONs. */
 static struct pair *pair_with_quiet(uint8_t version, int quiet)
 {
 	struct smcr_config config[2];
@@ -637,11 +617,9 @@ static void late_cont(struct pair *pair)
 	assert_int_equal(pair_engine_view(pair, C).llc_protocol_errors, 1);
 }
 
-/**
- * The kernel's server waits two seconds for the reply to ADD LINK and to each CONTINUATION. Then it
- * gives the link up without a word, and does not answer a request to delete it. It offers the
- * client's RNIC once more when the client has told of it.
- */
+/** The kernel's server waits two seconds for the reply to ADD LINK and to each CONTINUATION. Then
+ *  it gives the link up without a word, and does not answer a request to delete it. It offers the
+ *  client's RNIC once more when the client has told of it. */
 static void server_gives_up_without_a_word(void **state)
 {
 	static const struct {
@@ -712,10 +690,8 @@ static void late_word_about_what_is_given_up(void **state)
 	PROVES("ERR-63");
 }
 
-/**
- * In first contact the client cannot know whether a server that stays silent has opened the
- * connection or is about to reset it. The program hears nothing before the server answers.
- */
+/** In first contact the client cannot know whether a server that stays silent has opened the
+ *  connection or is about to reset it. The program hears nothing before the server answers. */
 static void first_contact_is_not_cut_short(void **state)
 {
 	(void)state;
@@ -746,11 +722,9 @@ static void client_says(struct pair *pair, const struct pair_msg *like, bool rej
 	no_protocol_error(pair);
 }
 
-/**
- * The kernel's client is held up and answers ADD LINK late. When it hears nothing for two seconds
- * after that, it refuses the link that it has accepted. Meanwhile the server has asked it to delete
- * the link; the client answers that in the end.
- */
+/** The kernel's client is held up and answers ADD LINK late. When it hears nothing for two seconds
+ *  after that, it refuses the link that it has accepted. Meanwhile the server has asked it to
+ *  delete the link; the client answers that in the end. */
 static void client_is_late_with_add_link(void **state)
 {
 	(void)state;
@@ -824,10 +798,8 @@ static void add_link_on_a_dead_carrier(void **state)
 	PROVES("ERR-26 ERR-27 ERR-38");
 }
 
-/**
- * The client does not answer CONFIRM LINK on a new link, and waits for ever. The server has the new
- * link deleted, and nothing else.
- */
+/** The client does not answer CONFIRM LINK on a new link, and waits for ever. The server has the
+ *  new link deleted, and nothing else. */
 static void client_does_not_confirm(void **state)
 {
 	(void)state;
@@ -848,11 +820,9 @@ static void client_does_not_confirm(void **state)
 	PROVES("ERR-23");
 }
 
-/**
- * The server's DELETE LINK comes late, when the client already tests the carrier. An answer to TEST
- * LINK does not show that the client's reply has arrived: the link stays until the reply has
- * completed (DELL-2).
- */
+/** The server's DELETE LINK comes late, when the client already tests the carrier. An answer to
+ *  TEST LINK does not show that the client's reply has arrived: the link stays until the reply has
+ *  completed (DELL-2). */
 static void order_that_comes_late(void **state)
 {
 	(void)state;

@@ -59,10 +59,8 @@ static void assert_no_reset(struct pair *pair, const int *conns, int n)
 	}
 }
 
-/**
- * The links of the RNIC are deleted in good order, connections move, and the RNIC gets a link again
- * when it is put back into use.
- */
+/** The links of the RNIC are deleted in good order, connections move, and the RNIC gets a link
+ *  again when it is put back into use. */
 static void links_move_and_come_back(void **state)
 {
 	(void)state;
@@ -126,10 +124,8 @@ static void used_again_while_its_link_goes(void **state)
 		}
 }
 
-/**
- * The last link of a group stays for its connections. New connections stay on TCP, whichever side
- * has drained its RNIC.
- */
+/** The last link of a group stays for its connections. New connections stay on TCP, whichever side
+ *  has drained its RNIC. */
 static void the_last_link_stays(void **state)
 {
 	(void)state;
@@ -287,10 +283,8 @@ static void a_port_that_comes_back_stays_out_of_use(void **state)
 	pair_free(pair);
 }
 
-/**
- * Both RNICs are drained, and one is put back into use while its link waits to go: then the link of
- * the other one may go.
- */
+/** Both RNICs are drained, and one is put back into use while its link waits to go: then the link
+ *  of the other one may go. */
 static void the_other_one_goes_instead(void **state)
 {
 	(void)state;
@@ -317,8 +311,7 @@ static void the_other_one_goes_instead(void **state)
 	pair_free(pair);
 }
 
-/**
- * A link is deleted as soon as the last connection on it, or promised to it, has moved or ended.
+/** A link is deleted as soon as the last connection on it, or promised to it, has moved or ended.
  */
 static void nobody_waits_for_the_time(void **state)
 {

@@ -66,10 +66,8 @@ static void ended_alike(struct pair *pair, int c)
 
 /* ---- local resources run out (ERR-1, GEN-4) ---- */
 
-/**
- * The n-th call of one operation fails, for every n until no call fails any more. Each time both
- * ends agree on the outcome, and nothing leaks.
- */
+/** The n-th call of one operation fails, for every n until no call fails any more. Each time both
+ *  ends agree on the outcome, and nothing leaks. */
 static void fail_each(size_t rnics, size_t offset, int existing)
 {
 	for (int side = 0; side < 2; side++)
@@ -137,10 +135,8 @@ static void no_device(void **state)
 	PROVES("ERR-1");
 }
 
-/**
- * The host refuses SMC-R for the connection after its handshake has agreed on it. The side that
- * knows declines in its first message, also if a group exists.
- */
+/** The host refuses SMC-R for the connection after its handshake has agreed on it. The side that
+ *  knows declines in its first message, also if a group exists. */
 static void refused_by_the_host(void **state)
 {
 	(void)state;
@@ -169,10 +165,8 @@ static void refused_by_the_host(void **state)
 	PROVES("SEC-4 ERR-2");
 }
 
-/**
- * The client's RNIC goes after the Proposal: the client waits for the Accept before it declines
- * (ERR-3).
- */
+/** The client's RNIC goes after the Proposal: the client waits for the Accept before it declines
+ *  (ERR-3). */
 static void no_chasing(void **state)
 {
 	(void)state;
@@ -460,10 +454,8 @@ static void path_is_dead(void **state)
 	PROVES("ERR-17 ERR-18 RV-14 GEN-4");
 }
 
-/**
- * Each of the four SENDs fails before the point of no return: its sender declines (ERR-18). A
- * client gives the server time to decline first, so that two Declines do not cross.
- */
+/** Each of the four SENDs fails before the point of no return: its sender declines (ERR-18). A
+ *  client gives the server time to decline first, so that two Declines do not cross. */
 static void send_fails(void **state)
 {
 	static const struct pair_pick rows[] = {
@@ -497,10 +489,8 @@ static void send_fails(void **state)
 	PROVES("ERR-18 ERR-8 ERR-6 RV-14");
 }
 
-/**
- * Both sides decline at the same time while links are set up: neither program gets the other side's
- * Decline as data (A52).
- */
+/** Both sides decline at the same time while links are set up: neither program gets the other
+ *  side's Decline as data (A52). */
 static void declines_cross(void **state)
 {
 	(void)state;
@@ -584,10 +574,8 @@ static void proposal_of_a_reserved_version(void **state)
 	PROVES("CLC-4");
 }
 
-/**
- * The time for the whole rendezvous ends while a side waits for a Decline that could cross its own:
- * the outcome stays as decided.
- */
+/** The time for the whole rendezvous ends while a side waits for a Decline that could cross its
+ *  own: the outcome stays as decided. */
 static void total_time_ends_after_a_decline(void **state)
 {
 	(void)state;
@@ -683,10 +671,8 @@ static void server_deletes_then_declines(void **state)
 	PROVES("ERR-6 DELL-9");
 }
 
-/**
- * The server has ended the connection, or stays silent: the client must not take this for plain
- * TCP.
- */
+/** The server has ended the connection, or stays silent: the client must not take this for plain
+ *  TCP. */
 static void server_deletes_and_resets(void **state)
 {
 	(void)state;
@@ -712,10 +698,8 @@ static void server_deletes_and_resets(void **state)
 	PROVES("ERR-10 ERR-11 DELL-9");
 }
 
-/**
- * A message is lost although its sender believes that it arrived, so timers decide (C.7.1). Both
- * sides come to the same end. test_engine_silence.c shows what each side does by itself.
- */
+/** A message is lost although its sender believes that it arrived, so timers decide (C.7.1). Both
+ *  sides come to the same end. test_engine_silence.c shows what each side does by itself. */
 static void answers_that_do_not_come(void **state)
 {
 	static const struct {
@@ -770,9 +754,8 @@ static void answers_that_do_not_come(void **state)
 	PROVES("ERR-15 ERR-22 ERR-30");
 }
 
-/**
- * ERR-16: a first-contact timer leaves the peer enough time for a failed write and some Declines.
- */
+/** ERR-16: a first-contact timer leaves the peer enough time for a failed write and some
+ *  Declines. */
 static void timers_are_long_enough(void **state)
 {
 	(void)state;
@@ -962,10 +945,8 @@ static void bad_add_link_reply(void **state)
 	PROVES("ERR-53 ADDL-7 LG-3");
 }
 
-/**
- * RTokens that are more or less than announced, or name an RMB or link that does not exist
- * (ERR-55).
- */
+/** RTokens that are more or less than announced, or name an RMB or link that does not exist
+ *  (ERR-55). */
 static void bad_continuation(void **state)
 {
 	(void)state;

@@ -47,10 +47,8 @@ static void group_and_links_come(void **state)
 	pair_free(pair);
 }
 
-/**
- * The side that sees the failure tells it. The other side is told that it has to delete the link,
- * and why.
- */
+/** The side that sees the failure tells it. The other side is told that it has to delete the link,
+ *  and why. */
 static void a_link_fails(void **state)
 {
 	(void)state;

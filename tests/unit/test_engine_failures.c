@@ -113,10 +113,8 @@ static const struct moment moments[] = {
 	  true },
 };
 
-/**
- * Before the point of no return one Decline brings both sides back to TCP (a client lets the server
- * decline first). After it TCP is reset, and no Decline is sent.
- */
+/** Before the point of no return one Decline brings both sides back to TCP (a client lets the
+ *  server decline first). After it TCP is reset, and no Decline is sent. */
 static void point_of_no_return(void **state)
 {
 	(void)state;
@@ -183,10 +181,8 @@ static void rejection_cannot_be_posted(void **state)
 	PROVES("ERR-18 GEN-4");
 }
 
-/**
- * A client loses both its RNICs before its point of no return: it declines soon, whichever RNIC
- * goes first.
- */
+/** A client loses both its RNICs before its point of no return: it declines soon, whichever RNIC
+ *  goes first. */
 static void client_loses_both_rnics(void **state)
 {
 	(void)state;
@@ -214,10 +210,8 @@ static void client_loses_both_rnics(void **state)
 	PROVES("ERR-18 ERR-6 RV-14");
 }
 
-/**
- * CONFIRM LINK does not get through on link 2: the first contact ends with link 1 alone. What
- * happens to link 1 later does not concern the first contact.
- */
+/** CONFIRM LINK does not get through on link 2: the first contact ends with link 1 alone. What
+ *  happens to link 1 later does not concern the first contact. */
 static void second_path_is_dead(void **state)
 {
 	(void)state;
@@ -241,10 +235,8 @@ static void second_path_is_dead(void **state)
 	PROVES("ERR-22 ERR-17 FO-13");
 }
 
-/**
- * The completion of the CONFIRM LINK reply is seen late, when the ADD LINK reply is on its way. It
- * does not count for the ADD LINK reply, which still has to arrive in time (ERR-17).
- */
+/** The completion of the CONFIRM LINK reply is seen late, when the ADD LINK reply is on its way. It
+ *  does not count for the ADD LINK reply, which still has to arrive in time (ERR-17). */
 static void late_completion(void **state)
 {
 	(void)state;
@@ -269,10 +261,8 @@ static void late_completion(void **state)
 	PROVES("ERR-17 ERR-18");
 }
 
-/**
- * Both daemons are stopped while links are set up: two Declines that crossed would reach the
- * programs as data.
- */
+/** Both daemons are stopped while links are set up: two Declines that crossed would reach the
+ *  programs as data. */
 static void both_daemons_stop(void **state)
 {
 	(void)state;
@@ -304,11 +294,9 @@ static void both_daemons_stop(void **state)
 
 /* ---- exchanges that overlap ---- */
 
-/**
- * An ADD LINK exchange lists an RMB whose DELETE RKEY has crossed it. The server answers DELETE
- * RKEY during the exchange and is slow afterwards: the client must not use the RMB's memory for
- * anything else.
- */
+/** An ADD LINK exchange lists an RMB whose DELETE RKEY has crossed it. The server answers DELETE
+ *  RKEY during the exchange and is slow afterwards: the client must not use the RMB's memory for
+ *  anything else. */
 static void rmb_goes_while_add_link_lists_it(void **state)
 {
 	(void)state;
@@ -356,10 +344,8 @@ static void rmb_goes_while_add_link_lists_it(void **state)
 	PROVES("RKEY-13 SEC-6");
 }
 
-/**
- * The answer to a DELETE RKEY is lost with its link, and at once a link is to be added: an RMB that
- * the peer may have forgotten must not be listed for the new link.
- */
+/** The answer to a DELETE RKEY is lost with its link, and at once a link is to be added: an RMB
+ *  that the peer may have forgotten must not be listed for the new link. */
 static void delete_rkey_is_settled_before_add_link(void **state)
 {
 	(void)state;
@@ -393,11 +379,9 @@ static void delete_rkey_is_settled_before_add_link(void **state)
 	PROVES("RKEY-13 RKEY-15");
 }
 
-/**
- * The client's end of the only link dies while a second link is set up, and the server does not
- * notice. As soon as the second link works, the client asks the server on it to delete the dead one
- * (DELL-5).
- */
+/** The client's end of the only link dies while a second link is set up, and the server does not
+ *  notice. As soon as the second link works, the client asks the server on it to delete the dead
+ *  one (DELL-5). */
 static void only_link_dies_while_another_is_added(void **state)
 {
 	(void)state;
@@ -433,10 +417,8 @@ static void only_link_dies_while_another_is_added(void **state)
 
 /* ---- limits ---- */
 
-/**
- * A group whose limit is two gets no third link, though both sides have RNICs for it and the client
- * says so.
- */
+/** A group whose limit is two gets no third link, though both sides have RNICs for it and the
+ *  client says so. */
 static void no_link_beyond_the_limit(void **state)
 {
 	(void)state;

@@ -20,11 +20,9 @@
 #define S PAIR_SERVER
 #define C PAIR_CLIENT
 
-/**
- * The messages that went through, in order, as text: "P" Proposal, "A1"/"A0" Accept with F=1 or 0,
- * "C" Confirm, "D" Decline; "cl1"/"CL1" CONFIRM LINK and its reply on link 1, "al"/"AL"/"AL-" ADD
- * LINK, its reply and its negative reply, "ac"/"AC" CONTINUATION; other types by number.
- */
+/** The messages that went through, in order, as text: "P" Proposal, "A1"/"A0" Accept with F=1 or 0,
+ *  "C" Confirm, "D" Decline; "cl1"/"CL1" CONFIRM LINK and its reply on link 1, "al"/"AL"/"AL-" ADD
+ *  LINK, its reply and its negative reply, "ac"/"AC" CONTINUATION; other types by number. */
 static const char *story(const struct pair *pair)
 {
 	static char text[1024];
@@ -299,10 +297,8 @@ static int connect_ipv6(struct pair *pair)
 	return c;
 }
 
-/**
- * The Proposal has the prefixes of the interface that it leaves by: each once, that of the
- * connection first, at most eight, none of IPv4 (CLC-7).
- */
+/** The Proposal has the prefixes of the interface that it leaves by: each once, that of the
+ *  connection first, at most eight, none of IPv4 (CLC-7). */
 static void ipv6_prefixes(void **state)
 {
 	(void)state;
@@ -347,9 +343,8 @@ static void ipv6_prefixes(void **state)
 	PROVES("CLC-7");
 }
 
-/**
- * A Proposal over IPv6 has 1 to 8 prefixes. Another count is an error of format, not another LAN.
- */
+/** A Proposal over IPv6 has 1 to 8 prefixes. Another count is an error of format, not another
+ *  LAN. */
 static void ipv6_prefixes_that_cannot_be(void **state)
 {
 	(void)state;
@@ -608,10 +603,8 @@ static enum pair_verdict hold_both(struct pair *pair, const struct pair_msg *msg
 	return PAIR_HOLD;
 }
 
-/**
- * RV-12: the server opens when it gets the reply to DELETE LINK, the client when it has sent that
- * reply.
- */
+/** RV-12: the server opens when it gets the reply to DELETE LINK, the client when it has sent that
+ *  reply. */
 static void gates_of_one_link(void **state)
 {
 	(void)state;
@@ -846,10 +839,8 @@ static void set_slow(struct pair *pair, struct slow *slow)
 	pair->filter_arg = slow;
 }
 
-/**
- * A first contact that stalls holds other connections up for two seconds, whichever comes first,
- * and later ones not at all.
- */
+/** A first contact that stalls holds other connections up for two seconds, whichever comes first,
+ *  and later ones not at all. */
 static void a_first_contact_that_stalls(void **state)
 {
 	(void)state;
@@ -880,10 +871,8 @@ static void a_first_contact_that_stalls(void **state)
 	PROVES("RV-15 SEC-6");
 }
 
-/**
- * The connection that then begins a first contact of its own may stall too: another two seconds,
- * and no longer than its client may be kept waiting.
- */
+/** The connection that then begins a first contact of its own may stall too: another two seconds,
+ *  and no longer than its client may be kept waiting. */
 static void held_proposals_do_not_wait_for_ever(void **state)
 {
 	(void)state;
@@ -910,10 +899,8 @@ static void held_proposals_do_not_wait_for_ever(void **state)
 	PROVES("RV-15");
 }
 
-/**
- * Two first contacts stall, and a third connection waits for the second one. When the first one
- * succeeds, the third connection joins its group.
- */
+/** Two first contacts stall, and a third connection waits for the second one. When the first one
+ *  succeeds, the third connection joins its group. */
 static void who_waits_goes_on_with_the_first_that_succeeds(void **state)
 {
 	(void)state;
@@ -941,10 +928,8 @@ static void who_waits_goes_on_with_the_first_that_succeeds(void **state)
 	PROVES("RV-15");
 }
 
-/**
- * A genuine peer that is slow loses nothing: however many connections wait, all get SMC-R, in few
- * groups.
- */
+/** A genuine peer that is slow loses nothing: however many connections wait, all get SMC-R, in few
+ *  groups. */
 static void a_slow_peer_keeps_smcr(void **state)
 {
 	(void)state;
@@ -964,10 +949,8 @@ static void a_slow_peer_keeps_smcr(void **state)
 	PROVES("RV-15");
 }
 
-/**
- * A host at another address that claims this peer's ID is waited for once, whatever it does after
- * that.
- */
+/** A host at another address that claims this peer's ID is waited for once, whatever it does after
+ *  that. */
 static void a_stranger_with_the_peer_id_stalls(void **state)
 {
 	(void)state;

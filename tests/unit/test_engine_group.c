@@ -209,10 +209,8 @@ static void shutdown_in_first_contact(void **state)
 
 /* ---- links fail ---- */
 
-/**
- * One of two links fails, on either side: the group goes on with the other link, and both sides
- * delete the failed one.
- */
+/** One of two links fails, on either side: the group goes on with the other link, and both sides
+ *  delete the failed one. */
 static void link_fails(void **state)
 {
 	(void)state;
@@ -441,10 +439,8 @@ static void client_asks_for_deletion(void **state)
 	PROVES("DELL-5 DELL-6 ERR-56");
 }
 
-/**
- * The client has lost the carrier of its reply and asks once more, while the server still cleans
- * up.
- */
+/** The client has lost the carrier of its reply and asks once more, while the server still cleans
+ *  up. */
 static void client_asks_for_what_is_agreed(void **state)
 {
 	(void)state;
@@ -496,10 +492,8 @@ static void link_numbers(void **state)
 	PROVES("LG-11 LG-6");
 }
 
-/**
- * The carrier of DELETE LINK does not answer, as the message or its reply is lost. So it has failed
- * too, and both links are deleted over the third one.
- */
+/** The carrier of DELETE LINK does not answer, as the message or its reply is lost. So it has
+ *  failed too, and both links are deleted over the third one. */
 static void deletion_goes_on_elsewhere(void **state)
 {
 	(void)state;

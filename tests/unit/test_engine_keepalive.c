@@ -37,10 +37,8 @@ static void want(struct pair *pair, int conn, int side, uint64_t interval)
 	smcr_conn_keepalive(pair_end(pair, conn, side)->smc, interval);
 }
 
-/**
- * Connections and link are idle for as long as the programs have set: one probe for all
- * connections, and another one after the same time again.
- */
+/** Connections and link are idle for as long as the programs have set: one probe for all
+ *  connections, and another one after the same time again. */
 static void one_probe_for_all(void **state)
 {
 	int c[60];
@@ -129,10 +127,8 @@ static void both_directions_are_probed(void **state)
 	PROVES("TEST-8");
 }
 
-/**
- * The peer has moved the connection and sent no data since. Its CDC for validation tells on which
- * link it sends, and that link is probed.
- */
+/** The peer has moved the connection and sent no data since. Its CDC for validation tells on which
+ *  link it sends, and that link is probed. */
 static void the_link_of_a_silent_peer_is_probed(void **state)
 {
 	int c[1];
@@ -170,9 +166,8 @@ static void the_link_of_a_silent_peer_is_probed(void **state)
 	PROVES("TEST-8");
 }
 
-/**
- * No answer: the link has failed. Connections move to another link, or are reset if there is none.
- */
+/** No answer: the link has failed. Connections move to another link, or are reset if there is
+ *  none. */
 static void no_answer(void **state)
 {
 	int c[2];
@@ -225,10 +220,8 @@ static void the_probe_fails(void **state)
 	PROVES("TEST-5");
 }
 
-/**
- * Links without any traffic are probed even if no program asks for it. So a peer that has gone
- * without a word is noticed (TERM-2).
- */
+/** Links without any traffic are probed even if no program asks for it. So a peer that has gone
+ *  without a word is noticed (TERM-2). */
 static void idle_links(void **state)
 {
 	(void)state;
@@ -265,10 +258,8 @@ static bool may(struct pair *pair, int side, uint8_t link, uint64_t silent_us)
 				       silent_us);
 }
 
-/**
- * A queue pair is given up early only if the peer was heard on another link. A link on which the
- * peer was not heard is probed once, even if idle links are not probed otherwise.
- */
+/** A queue pair is given up early only if the peer was heard on another link. A link on which the
+ *  peer was not heard is probed once, even if idle links are not probed otherwise. */
 static void a_queue_pair_is_given_up_for_one_that_lives(void **state)
 {
 	const uint64_t early = 300000, last = 4000000; /* times for retries */

@@ -19,10 +19,8 @@
 #define SECOND 1000000
 #define NEW    3 /* number of the second link; the first contact has refused link 2 */
 
-/**
- * One link, `conns` connections with so many elements in an RMB, and on both sides a second RNIC
- * that is not used yet.
- */
+/** One link, `conns` connections with so many elements in an RMB, and on both sides a second RNIC
+ *  that is not used yet. */
 static struct pair *single(unsigned int conns, uint8_t server_elements, uint8_t client_elements)
 {
 	struct smcr_config sc = pair_config(S), cc = pair_config(C);
@@ -209,10 +207,8 @@ static void rkey_crosses_add_link(void **state)
 	PROVES("SER-4 RKEY-6 RKEY-7 RKEY-11");
 }
 
-/**
- * Deployed peers accept a CONFIRM RKEY that crosses their ADD LINK. The new link then has no RToken
- * for that RMB, and is told of the RMB afterwards.
- */
+/** Deployed peers accept a CONFIRM RKEY that crosses their ADD LINK. The new link then has no
+ *  RToken for that RMB, and is told of the RMB afterwards. */
 static void rmb_is_announced_again_for_a_new_link(void **state)
 {
 	(void)state;
@@ -233,11 +229,9 @@ static void rmb_is_announced_again_for_a_new_link(void **state)
 	pair_free(pair);
 }
 
-/**
- * An ADD LINK exchange breaks on its carrier while the group has another link. The carrier counts
- * as failed, both sides free the new link, and the group goes on with the other link.
- * test_engine_deployed.c shows the deployed dialect.
- */
+/** An ADD LINK exchange breaks on its carrier while the group has another link. The carrier counts
+ *  as failed, both sides free the new link, and the group goes on with the other link.
+ *  test_engine_deployed.c shows the deployed dialect. */
 static void add_link_breaks_on_its_carrier(void **state)
 {
 	static const struct pair_pick rows[] = {

@@ -28,7 +28,7 @@ static void gone(struct pair *pair, int side)
 
 /* ---- collisions (SER) ---- */
 
-/** A client's request comes while the server's RKEY exchange runs: it waits its turn. */
+/** A client's request comes while the server's RKEY exchange runs: the request waits. */
 static void requests_wait_for_the_rkey_exchange(void **state)
 {
 	(void)state;
@@ -40,7 +40,7 @@ static void requests_wait_for_the_rkey_exchange(void **state)
 		.from = C, .type = SMCR_LLC_CONFIRM_RKEY, .reply = true, .verdict = PAIR_HOLD
 	};
 	pair_set_pick(pair, &pick);
-	int last = pair_connect(pair, C); /* needs an RMB more */
+	int last = pair_connect(pair, C); /* needs another RMB */
 	pair_pump(pair);
 	assert_int_equal(pair_lgr(pair, S)->llc->rkey.step, SMCR_RKEY_CONFIRM);
 	uint8_t carrier = pair_lgr(pair, S)->llc->rkey.link->number;
@@ -52,7 +52,7 @@ static void requests_wait_for_the_rkey_exchange(void **state)
 	pair_pump(pair);
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 0);
 	assert_int_equal(pair_lgr(pair, S)->llc->queued, 1);
-	/* its own RKEY exchange is independent of ours (SER-3) */
+	/* the client's RKEY exchange is independent of the server's (SER-3) */
 	struct smcr_llc_msg rkey = { .type = SMCR_LLC_CONFIRM_RKEY };
 	rkey.confirm_rkey.num_tokens = 1;
 	rkey.confirm_rkey.rkey = 0x7777;
@@ -73,7 +73,7 @@ static void requests_wait_for_the_rkey_exchange(void **state)
 	PROVES("SER-2 SER-3 SER-5");
 }
 
-/** CONFIRM RKEY of the client while the server changes links: negative, with C (SER-4). */
+/** The client's CONFIRM RKEY comes while the server changes links: refused, with C (SER-4). */
 static void rkey_while_links_change(void **state)
 {
 	(void)state;
@@ -92,11 +92,12 @@ static void rkey_while_links_change(void **state)
 	del.delete_rkey.count = 1;
 	del.delete_rkey.rkey[0] = 0x9999;
 	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_DELETE);
-	pair_inject_llc(pair, C, 1, &del); /* DELETE RKEY has no C: it waits */
+	pair_inject_llc(pair, C, 1, &del); /* DELETE RKEY has no C flag, so it waits */
 	assert_int_equal(pair_lgr(pair, S)->llc->queued, 1);
 	pair_inject_llc(pair, C, 1, &rkey);
 	assert_int_equal(pair_lgr_view(pair, S).num_peer_rmbs, 1);
-	/* look at the answers on their way, past the one that is held: on link 1, in order */
+	/* the answers on link 1 come in order, behind the message that is held: look at them on
+	 * their way */
 	struct smcr_link *link = pair_link(pair, S, 1);
 	assert_int_equal(link->tx_next - link->tx_done, 2);
 	const struct smcr_tx_entry *e = &link->tx[(link->tx_next - 1) % link->tx_depth];
@@ -124,7 +125,7 @@ static void negative_rkey_is_tried_again(void **state)
 	};
 	pair_clear_log(pair);
 	pair_set_pick(pair, &reply);
-	pair_fail_link(pair, S, other); /* its deletion starts before CONFIRM RKEY arrives */
+	pair_fail_link(pair, S, other); /* the deletion starts before CONFIRM RKEY arrives */
 	smcr_engine_run(pair->side[S].engine, pair->now);
 	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_DELETE);
 	pair_pump(pair);
@@ -134,7 +135,7 @@ static void negative_rkey_is_tried_again(void **state)
 	pair_set_pick(pair, NULL);
 	pair_run(pair, SECOND);
 	assert_true(pair_both_established(pair, c[4]));
-	/* the second attempt names the links that are left */
+	/* the second attempt names the remaining links */
 	const struct pair_msg *again = pair_last_llc(pair, C, SMCR_LLC_CONFIRM_RKEY, false);
 	assert_int_equal(again->llc.confirm_rkey.num_tokens, 0);
 	pair_exchange(pair, c[4]);
@@ -142,8 +143,8 @@ static void negative_rkey_is_tried_again(void **state)
 	PROVES("SER-4 RKEY-6 RKEY-7");
 }
 
-/** The link that carries an RKEY exchange dies, or its peer does not answer: the exchange is not
- *  replayed but started again, on another link. */
+/** The carrier of an RKEY exchange fails, or the peer does not answer on it: the exchange is not
+ *  replayed but starts again on another link. */
 static void rkey_exchange_starts_again(void **state)
 {
 	(void)state;
@@ -183,7 +184,8 @@ static void rkey_exchange_starts_again(void **state)
 			assert_true(again->link != carrier);
 			assert_int_equal(again->llc.confirm_rkey.num_tokens, 0);
 			pair_run(pair, SECOND);
-			/* a client whose server's link has gone declines; else it is established */
+			/* a client declines if the server's link has gone; otherwise the connection
+			 * is established */
 			for (int i = 0; i < 2; i++)
 				assert_true(pair_end(pair, c[4], i)->established == 1 ||
 					    pair_end(pair, c[4], i)->fallback == 1);
@@ -265,7 +267,7 @@ static void test_link_answers(void **state)
 		assert_int_equal(smcr_engine_test_link(pair->side[side].engine, id + 9, 2),
 				 -ENOENT);
 	}
-	/* in the middle of exchanges, either way */
+	/* TEST LINK during an exchange, of either side */
 	struct smcr_llc_msg test = { .type = SMCR_LLC_TEST_LINK,
 				     .test_link = { "user data 16 by" } };
 	struct pair_pick pick = { .from = S, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_LOSE };
@@ -285,8 +287,8 @@ static void test_link_answers(void **state)
 	PROVES("TEST-1 LLC-6 SER-1");
 }
 
-/** TEST LINK comes in on link 1 at once and is answered there, with every byte. The far end is kept
- *  from hearing of it: it has not asked. */
+/** TEST LINK comes on link 1 and is answered there at once, with every byte. The answer does not
+ *  reach the far end, which has not asked. */
 static void answers_test_link(struct pair *pair, int side)
 {
 	struct smcr_llc_msg test = { .type = SMCR_LLC_TEST_LINK,
@@ -303,13 +305,13 @@ static void answers_test_link(struct pair *pair, int side)
 	assert_int_equal(pair_link_view(pair, side, 1).state, SMCR_LINK_ACTIVE);
 }
 
-/** In every state of the exchange about links that leaves link 1 active, of either side. What the
- *  state waits for is lost. */
+/** At every step of an exchange about links that leaves link 1 active, on either side. The message
+ *  that the step awaits is lost. */
 static void test_link_in_every_state(void **state)
 {
 	static const struct {
 		struct pair_pick lost;
-		enum smcr_llc_step step; /* of the side that waits */
+		enum smcr_llc_step step; /* step of the side that waits */
 		bool later;              /* not in first contact: link 2 is deleted, or the group */
 		bool all, by_client;
 	} rows[] = {
@@ -361,7 +363,7 @@ static void test_link_in_every_state(void **state)
 	PROVES("TEST-1 SER-1");
 }
 
-/** While RKEY exchanges run, own and the peer's, and one that goes on in a CONTINUATION. */
+/** While RKEY exchanges run, the own and the peer's, and one that goes on in a CONTINUATION. */
 static void test_link_during_rkey(void **state)
 {
 	(void)state;
@@ -418,11 +420,11 @@ static void test_link_fails(void **state)
 			pair_run(pair, 3900000);
 			assert_int_equal(pair_link_view(pair, S, 2).state, SMCR_LINK_ACTIVE);
 			pair_run(pair, 200000); /* ERR-38 */
-		} else if (variant == 1) {      /* other user data */
+		} else if (variant == 1) {      /* other user data than were sent */
 			memcpy(reply.test_link.user_data, pair_link(pair, S, 2)->test_data, 16);
 			reply.test_link.user_data[15] ^= 1;
 			pair_inject_llc(pair, C, 2, &reply);
-		} else { /* nobody asked */
+		} else { /* a reply without a request */
 			pair_inject_llc(pair, C, 2, &reply);
 		}
 		pair_pump(pair);
@@ -511,7 +513,7 @@ static void wrong_role(void **state)
 		assert_int_equal(pair_link_view(pair, !rows[i].from, 2).state, SMCR_LINK_FAILED);
 		assert_int_equal(pair_link_view(pair, !rows[i].from, 1).state, SMCR_LINK_ACTIVE);
 		pair_pump(pair);
-		/* the peer is told on the other link, and why */
+		/* the peer is told on the other link, with the reason */
 		const struct pair_msg *del =
 			pair_last_llc(pair, !rows[i].from, SMCR_LLC_DELETE_LINK, false);
 		assert_non_null(del);
@@ -526,8 +528,8 @@ static void wrong_role(void **state)
 	PROVES("ERR-63 LG-10");
 }
 
-/** What becomes of links is the server's to say: while it says nothing, a client's requests change
- *  nothing for the client but that it writes on another link. */
+/** Only the server decides about links. While the server stays silent, a client's request has one
+ *  effect at the client: it writes on another link. */
 static void client_only_asks(void **state)
 {
 	(void)state;
@@ -553,7 +555,7 @@ static void client_only_asks(void **state)
 		assert_int_equal(pair_link_view(pair, C, 2).state,
 				 orderly ? SMCR_LINK_ACTIVE : SMCR_LINK_FAILED);
 		assert_int_equal(pair_num_qps(pair, C), 2);
-		/* the server's order */
+		/* DELETE LINK of the server */
 		struct smcr_llc_msg order = { .type = SMCR_LLC_DELETE_LINK };
 		order.delete_link.link_number = 2;
 		order.delete_link.orderly = orderly;
@@ -561,7 +563,7 @@ static void client_only_asks(void **state)
 		pair_pump(pair);
 		assert_null(pair_link(pair, C, 2));
 		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, true), 1);
-		/* an RNIC without a link: the client tells of it */
+		/* an RNIC without a link: the client tells the server of it */
 		struct smcr_device_info third = pair_device(C, 2);
 		pair_add_device(pair, C, &third);
 		pair_run(pair, SECOND);
@@ -572,7 +574,7 @@ static void client_only_asks(void **state)
 	PROVES("LG-10 DELL-5");
 }
 
-/** A client that has asked to delete a link ignores what still comes on it (ERR-54). */
+/** A client that has asked to delete a link ignores messages on that link (ERR-54). */
 static void deleted_link_is_deaf(void **state)
 {
 	(void)state;
@@ -591,7 +593,7 @@ static void deleted_link_is_deaf(void **state)
 	smcr_engine_recv(pair->side[C].engine, link->ref, buf, sizeof(buf));
 	assert_int_equal(pair_lgr_view(pair, C).num_peer_rmbs, 1);
 	assert_true(pair_link(pair, C, 1)->tx_next == posted);
-	/* except the end of the whole group */
+	/* except a request to end the whole group */
 	msg = (struct smcr_llc_msg){ .type = SMCR_LLC_DELETE_LINK, .delete_link = { .all = true } };
 	assert_int_equal(smcr_llc_encode(&msg, SMCR_DIALECT_DEPLOYED, buf, sizeof(buf)),
 			 SMCR_LLC_LEN);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* LLC of version 2 between two engines, and with peers that do as deployed ones do
+/* LLC of version 2 between two engines, and with peers that behave as deployed ones do
  * (docs/version-2.md). */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static struct pair *new_pair(size_t server_rnics, size_t client_rnics)
 	return pair_new(&config[S], &config[C], server_rnics, client_rnics);
 }
 
-/** Two RNICs a side, two links, one connection; the log is empty. */
+/** Two RNICs and two links, one connection; the log is empty. */
 static struct pair *grouped(size_t rnics, int *ret_conn)
 {
 	struct pair *pair = new_pair(rnics, rnics);
@@ -57,7 +57,7 @@ static void assert_links(struct pair *pair, unsigned int number, bool there)
 	}
 }
 
-/* ---- the first contact ---- */
+/* ---- first contact ---- */
 
 static void two_links(void **state)
 {
@@ -99,7 +99,7 @@ static void one_rnic(void **state)
 	done(pair, c);
 }
 
-/** Hold the Confirm, so that the groups are there and no link is proven yet. */
+/** Holds the Confirm, so that both sides have groups whose link is not confirmed yet. */
 static int connecting(struct pair *pair, struct pair_pick *pick)
 {
 	*pick = (struct pair_pick){
@@ -112,7 +112,7 @@ static int connecting(struct pair *pair, struct pair_pick *pick)
 	return c;
 }
 
-/** A limit of one: nothing is asked, and nothing awaited. */
+/** A limit of one link: no side asks for a second, and none waits for it. */
 static void one_link(void **state)
 {
 	(void)state;
@@ -129,7 +129,7 @@ static void one_link(void **state)
 	done(pair, c);
 }
 
-/** Release 0 knows no limits. */
+/** Release 0 has no limits. */
 static void release_0(void **state)
 {
 	(void)state;
@@ -166,7 +166,7 @@ static void a_link_that_cannot_be(void **state)
 	done(pair, c);
 }
 
-/** Deployed servers may stay silent then: a client goes on after two seconds. */
+/** Deployed servers may stay silent then: the client goes on after two seconds. */
 static void no_add_link(void **state)
 {
 	(void)state;
@@ -181,8 +181,8 @@ static void no_add_link(void **state)
 	pair_free(pair);
 }
 
-/** Such a server uses the link for the next connection while the client still waits: that one stays
- *  on TCP, and the group is not out of sync. */
+/** A silent server uses the link for the next connection while the client still waits. That
+ *  connection stays on TCP, and the group is not out of sync. */
 static void accept_while_waiting(void **state)
 {
 	(void)state;
@@ -197,7 +197,8 @@ static void accept_while_waiting(void **state)
 	pair_inject_clc(pair, b, S, &msg);
 	pair_pump(pair);
 	struct smcr_clc_msg answer;
-	const struct pair_clc *out = pair_end(pair, b, S)->in->next; /* behind the Proposal */
+	/* the message behind the Proposal */
+	const struct pair_clc *out = pair_end(pair, b, S)->in->next;
 	assert_int_equal(smcr_clc_decode(out->buf, out->len, &answer), 0);
 	assert_int_equal(answer.type, SMCR_CLC_DECLINE);
 	assert_int_equal(answer.decline.diagnosis, SMCR_REASON_NO_ACTIVE_LINK);
@@ -207,7 +208,7 @@ static void accept_while_waiting(void **state)
 	pair_free(pair);
 }
 
-/** The peer means to have eye catchers: there is no such thing in version 2. */
+/** A peer whose elements seem to have eye catchers: version 2 has no eye catchers. */
 static void other_dialect(void **state)
 {
 	(void)state;
@@ -237,7 +238,7 @@ static void other_dialect(void **state)
 	}
 }
 
-/** Deployed clients drop a CONFIRM LINK that comes before they wait for it. */
+/** Deployed clients drop a CONFIRM LINK that comes before they wait for it, so it is repeated. */
 static void confirm_link_is_repeated(void **state)
 {
 	(void)state;
@@ -261,7 +262,7 @@ static void confirm_link_is_repeated(void **state)
 	}
 }
 
-/** A client that is only slow hears it twice, and answers once. */
+/** A slow client gets CONFIRM LINK twice, and answers once. */
 static void heard_twice(void **state)
 {
 	(void)state;
@@ -276,7 +277,8 @@ static void heard_twice(void **state)
 	pair_set_pick(pair, NULL);
 	pair_pump(pair);
 	assert_true(pair_both_established(pair, c));
-	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_CONFIRM_LINK, true), 2); /* a link each */
+	/* one on each link */
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_CONFIRM_LINK, true), 2);
 	done(pair, c);
 }
 
@@ -302,7 +304,7 @@ static void a_client_asks_for_a_link(void **state)
 	done(pair, c);
 }
 
-/** A server that can add none says so, at once or when it has tried. */
+/** A server that cannot add a link says so, at once or after an attempt. */
 static void and_is_refused(void **state)
 {
 	(void)state;
@@ -325,7 +327,7 @@ static void and_is_refused(void **state)
 	}
 }
 
-/** An operator at the client hears of the refusal. */
+/** An operator at the client is told that the server refused. */
 static void refusal_of_a_command(void **state)
 {
 	(void)state;
@@ -345,7 +347,7 @@ static void refusal_of_a_command(void **state)
 	done(pair, c);
 }
 
-/** CONFIRM RKEY has room for two links beside its own. */
+/** Beside the link that carries it CONFIRM RKEY can name two links. */
 static void three_links_at_most(void **state)
 {
 	(void)state;
@@ -362,7 +364,7 @@ static void three_links_at_most(void **state)
 	}
 	assert_links(pair, 3, true);
 	assert_null(pair_link(pair, S, 4));
-	/* nor does a client take more */
+	/* nor does a client accept a fourth */
 	struct smcr_llc_msg add = { .type = SMCR_LLC_ADD_LINK };
 	memset(add.add_link.gid, 7, SMCR_GID_LEN);
 	add.add_link.qpn = 0x777;
@@ -374,7 +376,7 @@ static void three_links_at_most(void **state)
 	done(pair, c);
 }
 
-/** The peer may have one buffer for what is longer than 44 bytes. */
+/** The peer may have one buffer only for messages of more than 44 bytes. */
 static void long_messages_one_at_a_time(void **state)
 {
 	(void)state;
@@ -395,7 +397,7 @@ static void long_messages_one_at_a_time(void **state)
 	done(pair, c);
 }
 
-/** One that waits goes with its link. */
+/** A long message that waits is lost with its link. */
 static void a_long_message_that_waits(void **state)
 {
 	(void)state;
@@ -412,7 +414,7 @@ static void a_long_message_that_waits(void **state)
 	pair_free(pair);
 }
 
-/** Every RMB that the peer knows is listed: what an RMB each connection comes to. */
+/** Every RMB that the peer knows is listed, as when each connection has an RMB. */
 static void many_rtokens(void **state)
 {
 	(void)state;
@@ -448,7 +450,7 @@ static void many_rtokens(void **state)
 	pair_free(pair);
 }
 
-/** An RMB in use without an RToken on the new link: that link cannot be. */
+/** An RMB in use has no RToken on the new link: that link cannot be used. */
 static void a_missing_rtoken(void **state)
 {
 	(void)state;
@@ -469,7 +471,7 @@ static void a_missing_rtoken(void **state)
 		.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_PASS
 	};
 	pair_set_pick(pair, &pick);
-	pair_inject_llc(pair, S, 1, &add); /* it lists none */
+	pair_inject_llc(pair, S, 1, &add); /* lists no RToken */
 	pair_pump(pair);
 	assert_int_equal(pick.seen, 1);
 	assert_true(pair_last_llc(pair, C, SMCR_LLC_ADD_LINK, true)->llc.add_link.reject);
@@ -479,7 +481,7 @@ static void a_missing_rtoken(void **state)
 	done(pair, c);
 }
 
-/** The one number that matters is in the order of the peer's processor. */
+/** The count of RTokens is in the byte order of the peer's processor. */
 static void byte_order(void **state)
 {
 	(void)state;
@@ -499,17 +501,17 @@ static void byte_order(void **state)
 	done(pair, c);
 }
 
-/* ---- RKEYs and links at once ---- */
+/* ---- RKEY exchanges and new links at once ---- */
 
-/** Start so many connections that the client needs another RMB. */
+/** Starts so many connections that the client needs another RMB. */
 static void fill(struct pair *pair, int conns[3])
 {
 	for (int i = 0; i < 3; i++)
 		conns[i] = pair_connected(pair);
 }
 
-/** An ADD LINK that meets the own CONFIRM RKEY is answered when that is over, or half a second
- *  later. */
+/** An ADD LINK that meets the own CONFIRM RKEY is answered after the RKEY exchange, or half a
+ *  second later. */
 static void add_link_waits_for_rkey(void **state)
 {
 	(void)state;
@@ -530,7 +532,8 @@ static void add_link_waits_for_rkey(void **state)
 		add.add_link.qpn = 0x777;
 		add.add_link.link_number = 9;
 		add.add_link.mtu = SMCR_MTU_1024;
-		pair_inject_llc(pair, S, 1, &add); /* nobody there waits for the answer */
+		/* the server's engine does not wait for the answer */
+		pair_inject_llc(pair, S, 1, &add);
 		pair_pump(pair);
 		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, true), 0);
 		if (patient)
@@ -549,8 +552,8 @@ static void add_link_waits_for_rkey(void **state)
 	}
 }
 
-/** A server does not put the client's RKEY exchange off: it was said before the client saw ADD
- *  LINK, and a deployed client answers that afterwards. */
+/** A server does not put off the client's RKEY exchange: the client sent CONFIRM RKEY before it saw
+ *  ADD LINK, and a deployed client answers ADD LINK only after it. */
 static void rkey_during_add_link(void **state)
 {
 	(void)state;
@@ -588,7 +591,7 @@ static void rkey_during_add_link(void **state)
 	done(pair, c);
 }
 
-/** More other links than there is room for cannot be. */
+/** A message that counts more other links than fit into it is an error. */
 static void too_many_other_links(void **state)
 {
 	(void)state;
@@ -630,7 +633,8 @@ static void delete_rkey_counts(void **state)
 	pair_free(pair);
 }
 
-/** Deployed peers withdraw an RMB with every connection, and announce it again with the next. */
+/** Deployed peers withdraw an RMB after every connection, and announce it again for the next one.
+ */
 static void withdrawn_and_announced_again(void **state)
 {
 	(void)state;
@@ -652,7 +656,7 @@ static void withdrawn_and_announced_again(void **state)
 		pair_inject_llc(pair, C, 1, &confirm);
 		pair_pump(pair);
 		assert_int_equal(smcr_peer_rmb_count(lgr), rmbs + 1);
-		pair_inject_llc(pair, C, 1, &confirm); /* once more is no harm */
+		pair_inject_llc(pair, C, 1, &confirm); /* a repetition does no harm */
 		pair_pump(pair);
 		assert_int_equal(smcr_peer_rmb_count(lgr), rmbs + 1);
 		pair_inject_llc(pair, C, 1, &gone);
@@ -666,9 +670,9 @@ static void withdrawn_and_announced_again(void **state)
 	done(pair, c);
 }
 
-/* ---- what is dropped ---- */
+/* ---- messages that are dropped ---- */
 
-/** Answers that nobody waits for, and messages of the other version. */
+/** Answers without a request, and messages of the other version. */
 static void strays(void **state)
 {
 	(void)state;
@@ -712,7 +716,7 @@ static void version_2_in_version_1(void **state)
 	}
 }
 
-/** What is shorter than 44 bytes is out of sync in any version. */
+/** A message of less than 44 bytes is out of sync in any version. */
 static void malformed(void **state)
 {
 	(void)state;
@@ -728,7 +732,7 @@ static void malformed(void **state)
 
 /* ---- the end ---- */
 
-/** The end of a group is asked for, and answered by a request. */
+/** A request to end a group is answered by a request, not by a reply. */
 static void delete_all(void **state)
 {
 	(void)state;
@@ -750,8 +754,8 @@ static void delete_all(void **state)
 	}
 }
 
-/** A server that does not act on DELETE LINK, as deployed ones may while they wait for what is on
- * its way. */
+/** The server does not act on DELETE LINK, as deployed servers may while their own writes are in
+ *  flight. */
 static void server_takes_its_time(void **state)
 {
 	(void)state;
@@ -766,15 +770,15 @@ static void server_takes_its_time(void **state)
 	assert_int_equal(pair_link_view(pair, C, 1).state, SMCR_LINK_ACTIVE);
 	pair_exchange(pair, c);
 	pair_set_pick(pair, NULL);
-	pair_fail_link(pair, S, 2); /* now it knows */
+	pair_fail_link(pair, S, 2); /* now the server's link fails too */
 	pair_pump(pair);
 	assert_null(pair_link(pair, C, 2));
 	assert_int_equal(pair_link_view(pair, C, 1).state, SMCR_LINK_ACTIVE);
 	done(pair, c);
 }
 
-/** A client that does not answer DELETE LINK either: all goes on, and so does the exchange when the
- * answer comes. */
+/** The client does not answer DELETE LINK: the group goes on, and the exchange too when the answer
+ *  comes. */
 static void client_takes_its_time(void **state)
 {
 	(void)state;
@@ -796,7 +800,7 @@ static void client_takes_its_time(void **state)
 	reply.delete_link.link_number = 2;
 	pair_inject_llc(pair, C, 1, &reply);
 	pair_pump(pair);
-	pair_inject_llc(pair, C, 1, &reply); /* to the second request */
+	pair_inject_llc(pair, C, 1, &reply); /* the reply to the second request */
 	pair_pump(pair);
 	assert_null(pair_link(pair, S, 2));
 	assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_ACTIVE);
@@ -817,7 +821,7 @@ static enum pair_verdict lose_from_server(struct pair *pair, const struct pair_m
 	return msg->from == S ? PAIR_LOSE : PAIR_PASS;
 }
 
-/** The carrying link is asked before it is given up; then it is (ERR-33, ERR-36). */
+/** The carrier is tested before it counts as failed (ERR-33, ERR-36). */
 static void peer_is_out_of_reach(void **state)
 {
 	(void)state;

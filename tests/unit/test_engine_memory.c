@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RMBs and send buffers: sizes, counts, budget, and who holds an element (RFC 7609 2.1, 4.1, 4.2).
- */
+/* RMBs and send buffers: sizes, counts, the memory limit, and who holds an element (RFC 7609 2.1,
+ * 4.1, 4.2). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ static void element_for_a_receive_buffer(void **state)
 	PROVES("RMB-6");
 }
 
-/** The default element shrinks as the budget is used up, from 512 KiB to 16 KiB. */
+/** The default size of an element shrinks from 512 KiB to 16 KiB as memory is used up. */
 static void default_shrinks_under_pressure(void **state)
 {
 	(void)state;
@@ -72,8 +72,8 @@ static void default_shrinks_under_pressure(void **state)
 	PROVES("RMB-12");
 }
 
-/** 10,000 open connections to one peer have room in the default budget, each with an element and a
- *  send buffer, and with RMBs of one link group. */
+/** 10,000 open connections to one peer fit into the default memory limit, each with an element and
+ *  a send buffer, in RMBs of one link group. */
 static void ten_thousand_connections(void **state)
 {
 	enum { COUNT = 10000 };
@@ -119,7 +119,7 @@ static size_t resident(const struct smcr_slab *slab)
 	return n;
 }
 
-/** Memory that no byte has passed through is not touched either. */
+/** Memory that no byte has passed through has no pages. */
 static void unused_memory_is_not_touched(void **state)
 {
 	(void)state;
@@ -130,7 +130,7 @@ static void unused_memory_is_not_touched(void **state)
 	int c = pair_connected(pair);
 	struct smcr_lgr *lgr = pair_lgr(pair, S);
 	assert_int_equal(lgr->rmbs->element_size, 512 * KIB);
-	/* the eye catcher, and what showed that full-size packets pass (A67) */
+	/* pages of the eye catcher, and of the packets that showed the path MTU (A67) */
 	assert_int_equal(resident(lgr->rmbs), 2);
 	assert_int_equal(resident(lgr->sndbufs), 1);
 	pair_exchange(pair, c);
@@ -140,8 +140,8 @@ static void unused_memory_is_not_touched(void **state)
 	PROVES("RMB-3");
 }
 
-/** What connections have used goes back to the system some time after their end, also where others
- *  of the same RMB go on; what these have stays. */
+/** Pages that connections have used go back to the system some time after their end. Other
+ *  connections of the same RMB keep theirs. */
 static void used_memory_goes_back(void **state)
 {
 	(void)state;
@@ -154,7 +154,8 @@ static void used_memory_goes_back(void **state)
 		int first = pair_connected(pair), second = pair_connected(pair);
 		const struct smcr_lgr *lgr = pair_lgr(pair, S);
 		size_t unused[2] = { resident(lgr->rmbs), resident(lgr->sndbufs) };
-		assert_int_equal(unused[0] + unused[1], 4); /* eye catchers, and A67 */
+		/* pages of eye catchers, and of path MTU packets (A67) */
+		assert_int_equal(unused[0] + unused[1], 4);
 		for (unsigned int i = 0; i < 6; i++) {
 			for (int c = first; c <= second; c++) {
 				pair_send(pair, c, C, 12 * KIB, (uint8_t)i);
@@ -174,7 +175,7 @@ static void used_memory_goes_back(void **state)
 		pair_run(pair, 61 * 1000 * 1000);
 		assert_int_equal(resident(lgr->rmbs), refused ? rmb : rmb / 2);
 		assert_int_equal(resident(lgr->sndbufs), refused ? sndbuf : sndbuf / 2);
-		/* the next one finds zeroes behind the eye catcher */
+		/* the next connection finds zeros behind the eye catcher */
 		int third = pair_connected(pair);
 		for (size_t i = 4; i < lgr->rmbs->element_size; i++)
 			assert_int_equal(lgr->rmbs->base[i], 0);
@@ -195,7 +196,7 @@ static void slabs_and_elements(void **state)
 	int c = pair_connected(pair);
 	struct smcr_lgr *lgr = pair_lgr(pair, S);
 	struct smcr_slab *slab;
-	lgr->rmbs->state = SMCR_SLAB_DELETING; /* out of the way */
+	lgr->rmbs->state = SMCR_SLAB_DELETING; /* not to be chosen again */
 	/* min(255, 4 MiB / E) elements */
 	static const uint16_t counts[] = { 255, 128, 64, 32, 16, 8 };
 	for (uint8_t bsize = 0; bsize <= SMCR_BSIZE_MAX; bsize++) {
@@ -244,12 +245,12 @@ static void best_fit(void **state)
 	assert_int_equal(smcr_element_take(lgr, true, 2, SMCR_BSIZE_MAX, &e), 0);
 	assert_ptr_equal(e.slab, large);
 	smcr_element_release(&e);
-	/* one that may be told at once before one that has to be announced */
+	/* an RMB that is announced already is taken before one that is not */
 	small->state = SMCR_SLAB_NEW;
 	assert_int_equal(smcr_element_take(lgr, true, 1, SMCR_BSIZE_MAX, &e), 0);
 	assert_ptr_equal(e.slab, large);
 	smcr_element_release(&e);
-	/* one that is being withdrawn not at all */
+	/* an RMB that is being withdrawn is not taken */
 	large->state = SMCR_SLAB_DELETING;
 	assert_int_equal(smcr_element_take(lgr, true, 2, SMCR_BSIZE_MAX, &e), -ENOENT);
 	smcr_slab_free(small);
@@ -259,7 +260,7 @@ static void best_fit(void **state)
 	PROVES("RMB-6");
 }
 
-/** The budget is used up: connections that do not fit go to TCP, the others go on. */
+/** The memory limit is reached: connections that do not fit stay on TCP, the others go on. */
 static void budget(void **state)
 {
 	(void)state;
@@ -269,7 +270,8 @@ static void budget(void **state)
 		config[side].memory_budget = 7 * 16384;
 		struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
 		int c[4];
-		for (int i = 0; i < 3; i++) /* 4 + 3 elements: the slab shrinks to what is left */
+		/* 4 + 3 elements: the second RMB is as large as the rest of the memory */
+		for (int i = 0; i < 3; i++)
 			c[i] = pair_connected(pair);
 		assert_int_equal(pair_engine_view(pair, side).memory_used, 7 * 16384);
 		c[3] = pair_connect(pair, C);
@@ -280,7 +282,7 @@ static void budget(void **state)
 				 SMCR_REASON_RMBE_EXHAUSTED);
 		for (int i = 0; i < 3; i++)
 			pair_exchange(pair, c[i]);
-		/* an element that comes free serves the next one */
+		/* an element that becomes free serves the next connection */
 		pair_close(pair, c[0]);
 		c[0] = pair_connected(pair);
 		pair_exchange(pair, c[0]);
@@ -290,8 +292,8 @@ static void budget(void **state)
 }
 
 /**
- * A receive buffer that the program has asked for is had in full or not at all (RMB-6): where
- * memory is short the default shrinks, but this connection goes to TCP.
+ * A program that has set its receive buffer gets this size or none (RMB-6). When memory is short
+ * the default shrinks, but this connection stays on TCP.
  */
 static void a_receive_buffer_does_not_shrink(void **state)
 {
@@ -301,7 +303,7 @@ static void a_receive_buffer_does_not_shrink(void **state)
 			TRIES("side %d, asked %d", side, asked);
 			struct smcr_config config[2] = { pair_config(S), pair_config(C) };
 			config[side].elements_per_rmb = 1;
-			config[side].bsize = 2; /* 64 KiB: as much as is asked for */
+			config[side].bsize = 2; /* 64 KiB, the size that the program sets */
 			config[side].memory_budget = 11 * 16384;
 			struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
 			pair->side[side].rcvbuf = asked ? 60 * KIB : 0;
@@ -333,8 +335,8 @@ static uint32_t sndbuf_of(struct pair *pair, int conn, int side)
 	return view.sndbuf_size;
 }
 
-/** The send buffer is of the size that the program has set, also where larger ones are free: so
- * much can be written that the peer has no room for, and no more. */
+/** The send buffer has the size that the program has set, even if larger ones are free. So the
+ *  program can write that much beyond the peer's window, and no more. */
 static void a_send_buffer_as_asked_for(void **state)
 {
 	static const struct {
@@ -365,7 +367,7 @@ static void a_send_buffer_as_asked_for(void **state)
 	PROVES("SOCK-2");
 }
 
-/** Where memory is short a connection is had with another send buffer than it has asked for. */
+/** When memory is short a connection gets another send buffer than the program has set. */
 static void a_send_buffer_when_memory_is_short(void **state)
 {
 	(void)state;
@@ -376,7 +378,7 @@ static void a_send_buffer_when_memory_is_short(void **state)
 		config.elements_per_rmb = 2;
 		config.memory_budget = 18 * 16384;
 		struct pair *pair = pair_new(NULL, &config, 1, 1);
-		/* two elements and two send buffers of 64 KiB, which leaves 32 KiB */
+		/* two elements and two send buffers of 64 KiB leave 32 KiB */
 		int first = pair_connected(pair);
 		if (!larger) {
 			pair->side[C].sndbuf = 40 * KIB;
@@ -397,8 +399,8 @@ static void a_send_buffer_when_memory_is_short(void **state)
 	PROVES("RMB-12");
 }
 
-/** Element n of an RMB starts at VA + (n - 1) * E, as both sides count: what the client writes is
- *  found where the server's Accept says. There is no element 0. */
+/** Element n of an RMB starts at VA + (n - 1) * E on both sides: bytes that the client writes are
+ *  where the server's Accept says. There is no element 0. */
 static void elements_count_from_one(void **state)
 {
 	(void)state;
@@ -433,7 +435,7 @@ static void elements_count_from_one(void **state)
 	PROVES("CLC-11 RMB-2");
 }
 
-/** RMBs take remote writes, send buffers do not; and each is registered on every link (A18). */
+/** The peer may write to RMBs but not to send buffers. Both are registered on every link (A18). */
 static void only_rmbs_take_remote_writes(void **state)
 {
 	(void)state;
@@ -448,7 +450,7 @@ static void only_rmbs_take_remote_writes(void **state)
 		assert_non_null(sndbuf->reg[slot].mr);
 		assert_int_equal(token->rkey, rmb->reg[slot].rkey);
 	}
-	/* a client that writes by the key of the server's send buffers is refused by its RNIC */
+	/* the RNIC refuses a client's write with the RKey of the server's send buffers */
 	pair->tolerant = true;
 	struct smcr_conn *conn = pair_end(pair, c, C)->smc;
 	for (unsigned int slot = 0; slot < 2; slot++) {
@@ -480,8 +482,8 @@ static void at_most_255_rmbs(void **state)
 	PROVES("LG-13");
 }
 
-/** A connection that is cut off with writes posted: its send buffer is not given away before the
- *  RNIC is done with it (CDC-17). */
+/** A connection is aborted with writes posted: nobody else gets its send buffer before the RNIC is
+ *  done with it (CDC-17). */
 static void send_buffer_is_kept_for_the_rnic(void **state)
 {
 	(void)state;

@@ -17,7 +17,7 @@
 #define C      PAIR_CLIENT
 #define SECOND 1000000
 
-/** A pair whose server tries again for missing links; so many RNICs on each side. */
+/** A pair with so many RNICs on each side, whose server tries again for missing links. */
 static struct pair *living_in(enum smcr_dialect_policy dialect, size_t server, size_t client,
 			      uint8_t limit)
 {
@@ -72,7 +72,7 @@ static void one_more(struct pair *pair, int side, size_t n)
 	pair_pump(pair);
 }
 
-/* ---- first contact and the rest ---- */
+/* ---- links after the first contact ---- */
 
 static void as_many_links_as_rnics_and_limit_allow(void **state)
 {
@@ -84,7 +84,7 @@ static void as_many_links_as_rnics_and_limit_allow(void **state)
 	} rows[] = {
 		{ 1, 1, 4, 1, 1, "single" },     { 2, 1, 4, 2, 1, "asymmetric" },
 		{ 1, 2, 4, 2, 1, "asymmetric" }, { 2, 2, 4, 2, 2, "symmetric" },
-		{ 3, 2, 4, 3, 2, "symmetric" }, /* and an asymmetric one beside them */
+		{ 3, 2, 4, 3, 2, "symmetric" }, /* and an asymmetric link beside them */
 		{ 4, 2, 4, 3, 2, "symmetric" }, /* a second asymmetric one is refused */
 		{ 3, 3, 4, 3, 3, "symmetric" },  { 5, 5, 3, 3, 3, "symmetric" },
 		{ 5, 5, 2, 2, 2, "symmetric" },  { 8, 8, 8, 8, 8, "symmetric" },
@@ -98,7 +98,7 @@ static void as_many_links_as_rnics_and_limit_allow(void **state)
 		assert_links(pair, rows[i].links, rows[i].symmetric);
 		assert_ptr_equal(strstr(pair_lgr_view(pair, S).type, rows[i].type),
 				 pair_lgr_view(pair, S).type);
-		pair_run(pair, 700 * (uint64_t)SECOND); /* retries change nothing */
+		pair_run(pair, 700 * (uint64_t)SECOND); /* further attempts change nothing */
 		assert_links(pair, rows[i].links, rows[i].symmetric);
 		pair_exchange(pair, c);
 		pair_free(pair);
@@ -106,7 +106,7 @@ static void as_many_links_as_rnics_and_limit_allow(void **state)
 	PROVES("LG-3 LG-4 LG-6 LG-8 ADDL-14");
 }
 
-/** Eight symmetric links and the asymmetric one: nine, and every RMB is told for each of them. */
+/** Eight symmetric links and one asymmetric: nine, and each gets the RTokens of every RMB. */
 static void nine_links(void **state)
 {
 	(void)state;
@@ -117,7 +117,7 @@ static void nine_links(void **state)
 		one_more(pair, C, n);
 	assert_links(pair, 9, 8);
 	pair_clear_log(pair);
-	for (int i = 0; i < 5; i++) /* the fifth needs another RMB on both sides */
+	for (int i = 0; i < 5; i++) /* the fifth connection needs another RMB on both sides */
 		c = pair_connected(pair);
 	for (int side = 0; side < 2; side++) {
 		static const uint8_t left[] = { 6, 3 };
@@ -141,7 +141,7 @@ static void nine_links(void **state)
 	PROVES("LG-6 RKEY-3 RKEY-4 RKEY-5 RKEY-11");
 }
 
-/** A side with 255 RMBs tells them all for a new link. */
+/** A side with 255 RMBs lists them all for a new link. */
 static void many_rmbs_for_a_new_link(void **state)
 {
 	(void)state;
@@ -176,14 +176,16 @@ static void many_rmbs_for_a_new_link(void **state)
 	PROVES("LG-13 ADDL-9 ADDL-10 RKEY-11");
 }
 
-/* ---- RNICs come ---- */
+/* ---- new RNICs ---- */
 
-/** Server: another RNIC on the LAN. Client: the same, and it tells the server. */
+/** The server has another RNIC on the LAN: a link is added. The client has one: it tells the server
+ *  first. */
 static void a_new_rnic_gets_a_link(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++)
-		for (int update = 0; update < 2; update++) { /* plugged in; its port comes up */
+		/* a new RNIC is there; the port of an RNIC comes up */
+		for (int update = 0; update < 2; update++) {
 			TRIES("side %d, update %d", side, update);
 			struct pair *pair = living(side == S ? 1 : 2, side == S ? 2 : 1, 4);
 			struct smcr_device_info info = pair_device(side, 1);
@@ -219,11 +221,12 @@ static void a_new_rnic_gets_a_link(void **state)
 	PROVES("ADDL-14 ADDL-15");
 }
 
-/** The notice is neither waited for nor missed: without an answer, with traffic beside it. */
+/** The client waits for no answer to its notice. Nothing breaks if none comes and data flow
+ *  meanwhile. */
 static void a_notice_needs_no_answer(void **state)
 {
 	(void)state;
-	/* In the deployed dialect the server would ask by itself (test_engine_deployed.c). */
+	/* In the deployed dialect the server would try again by itself (test_engine_deployed.c). */
 	struct pair *pair = living_in(SMCR_DIALECT_FORCE_RFC, 2, 1, 4);
 	int c = pair_connected(pair);
 	struct pair_pick pick = { .from = C, .type = SMCR_LLC_ADD_LINK, .verdict = PAIR_LOSE };
@@ -231,10 +234,10 @@ static void a_notice_needs_no_answer(void **state)
 	one_more(pair, C, 1);
 	assert_int_equal(pick.seen, 1);
 	pair_run(pair, 60 * SECOND);
-	assert_links(pair, 2, 1); /* nothing has come of it, and nothing has broken */
+	assert_links(pair, 2, 1); /* no link was added, and nothing broke */
 	assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_IDLE);
 	pair_exchange(pair, c);
-	/* the next occasion makes up for it */
+	/* with the next notice the link is added */
 	pair_set_pick(pair, NULL);
 	one_more(pair, C, 2);
 	assert_links(pair, 2, 2);
@@ -242,8 +245,8 @@ static void a_notice_needs_no_answer(void **state)
 	PROVES("ADDL-15 SER-1");
 }
 
-/** LG-5, A45: the missing RNIC returns. First the symmetric link, then the end of the asymmetric
- * one. */
+/** LG-5, A45: the missing RNIC returns. First the symmetric link is added, then the asymmetric link
+ *  is deleted. */
 static void the_missing_rnic_returns(void **state)
 {
 	(void)state;
@@ -268,18 +271,18 @@ static void the_missing_rnic_returns(void **state)
 		assert_string_equal(pair_lgr_view(pair, C).type, "symmetric");
 		const struct pair_msg *gone = pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false);
 		const struct pair_msg *there = pair_last_llc(pair, C, SMCR_LLC_CONFIRM_LINK, true);
-		assert_true(there && gone && there < gone); /* in the order of the log */
+		assert_true(there && gone && there < gone); /* in this order */
 		assert_int_equal(gone->llc.delete_link.link_number, 3);
 		assert_int_equal(gone->llc.delete_link.reason, SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED);
 		assert_true(gone->llc.delete_link.orderly);
 		for (int i = 0; i < 4; i++)
-			pair_exchange(pair, c[i]); /* nobody has noticed anything */
+			pair_exchange(pair, c[i]); /* the connections have not suffered */
 		pair_free(pair);
 	}
 	PROVES("LG-5 ADDL-13 DELL-3 FO-12");
 }
 
-/** ADDL-17: other VLAN, other subnet, port down: no candidate. */
+/** ADDL-17: no link to an RNIC on another VLAN, on another subnet, or with its port down. */
 static void only_rnics_on_the_lan(void **state)
 {
 	(void)state;
@@ -297,7 +300,7 @@ static void only_rnics_on_the_lan(void **state)
 			pair_pump(pair);
 			assert_int_equal(requests(pair) + notices(pair), 0);
 			assert_links(pair, 2, 1);
-			pair_set_port(pair, side, 1, true); /* right in every respect now */
+			pair_set_port(pair, side, 1, true); /* now the RNIC fits */
 			pair_pump(pair);
 			assert_links(pair, 2, 2);
 			pair_free(pair);
@@ -305,7 +308,7 @@ static void only_rnics_on_the_lan(void **state)
 	PROVES("ADDL-17 ADDL-14 ADDL-15");
 }
 
-/* ---- the client's notice, at the server ---- */
+/* ---- what the server does at a client's notice ---- */
 
 static void what_a_notice_means(void **state)
 {
@@ -315,14 +318,15 @@ static void what_a_notice_means(void **state)
 		uint8_t limit;
 		enum smcr_notice_answer answer;
 	} rows[] = {
-		{ 1, false, false, 2, SMCR_NOTICE_MUST }, /* no redundancy */
+		{ 1, false, false, 2, SMCR_NOTICE_MUST }, /* only one link */
 		{ 1, false, false, 8, SMCR_NOTICE_MUST },
-		{ 2, true, true, 2, SMCR_NOTICE_MUST }, /* only asymmetric on one client RNIC */
+		/* only an asymmetric link, on the client's one RNIC */
+		{ 2, true, true, 2, SMCR_NOTICE_MUST },
 		{ 2, true, true, 8, SMCR_NOTICE_MUST },
 		{ 2, true, false, 4, SMCR_NOTICE_MAY },
-		{ 2, false, false, 4, SMCR_NOTICE_MAY }, /* symmetric, below the limit */
+		{ 2, false, false, 4, SMCR_NOTICE_MAY }, /* symmetric, below the limit of links */
 		{ 3, true, true, 4, SMCR_NOTICE_MAY },
-		{ 2, false, false, 2, SMCR_NOTICE_IGNORE }, /* at the limit */
+		{ 2, false, false, 2, SMCR_NOTICE_IGNORE }, /* at the limit of links */
 		{ 3, true, true, 2, SMCR_NOTICE_IGNORE },
 		{ 8, false, false, 8, SMCR_NOTICE_IGNORE },
 		{ 9, true, false, 8, SMCR_NOTICE_IGNORE },
@@ -334,16 +338,17 @@ static void what_a_notice_means(void **state)
 							rows[i].one_client_rnic, rows[i].limit),
 				 rows[i].answer);
 	}
-	/* and so it does */
+	/* and the server acts so */
 	static const struct {
 		size_t server, client;
 		uint8_t limit;
 		unsigned int requests;
 	} groups[] = {
-		{ 1, 1, 4, 1 }, /* again on the same RNIC: rejected, but it must try */
+		/* the same RNIC again: the client rejects the link, but the server has to try */
+		{ 1, 1, 4, 1 },
 		{ 2, 1, 4, 1 },
-		{ 2, 2, 4, 0 }, /* it may, but has no RNIC for it */
-		{ 3, 3, 2, 0 }, /* at the limit */
+		{ 2, 2, 4, 0 }, /* the server may try, but has no RNIC */
+		{ 3, 3, 2, 0 }, /* at the limit of links */
 	};
 	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
 		TRIES("row %zu", i);
@@ -362,8 +367,8 @@ static void what_a_notice_means(void **state)
 
 /* ---- C.8 ---- */
 
-/** Without a second link the group goes on, and the server tries again: after 2 s, 4 s, .. up to
- * ten minutes. */
+/** Without a second link the group goes on, and the server tries again after 2 s, 4 s and so on, up
+ *  to ten minutes. */
 static void the_server_tries_again(void **state)
 {
 	(void)state;
@@ -389,7 +394,7 @@ static void the_server_tries_again(void **state)
 	PROVES("ERR-70 ERR-71 ERR-72 ADDL-6");
 }
 
-/** An RNIC of either side ends the pause, and the next one is short again. */
+/** A new RNIC on either side ends the pause, and the next pause is short again. */
 static void an_rnic_ends_the_pause(void **state)
 {
 	(void)state;
@@ -398,8 +403,8 @@ static void an_rnic_ends_the_pause(void **state)
 		struct pair *pair = living(1, 1, 4);
 		(void)pair_connected(pair);
 		pair_run(pair,
-			 100 * (uint64_t)SECOND); /* at 62 s the last one; the next at 126 s */
-		/* the attempt that the RNIC brings about is rejected as well */
+			 100 * (uint64_t)SECOND); /* tries at 62 s; the next would be at 126 s */
+		/* the attempt for the new RNIC is rejected as well */
 		struct pair_pick pick = { .from = S,
 					  .type = SMCR_LLC_ADD_LINK,
 					  .verdict = PAIR_LOSE };
@@ -419,7 +424,7 @@ static void an_rnic_ends_the_pause(void **state)
 		pair_run(pair, 2 * SECOND - 100000);
 		assert_int_equal(pick.seen, 1);
 		pair_set_pick(pair, NULL);
-		pair_run(pair, 100000); /* 2 s, not 64 */
+		pair_run(pair, 100000); /* 2 s later, not 64 */
 		assert_links(pair, 2, 1);
 		assert_int_equal(
 			smcr_engine_row(pair->side[S].engine,
@@ -431,13 +436,14 @@ static void an_rnic_ends_the_pause(void **state)
 	PROVES("ERR-71 ERR-72");
 }
 
-/** An attempt that went well does so too: when that link is lost the first pause is short. */
+/** A successful attempt ends the pauses too: when the new link is lost, the first pause is short.
+ */
 static void success_ends_the_pause(void **state)
 {
 	(void)state;
 	struct pair *pair = living(1, 1, 4);
 	int c = pair_connected(pair);
-	pair_run(pair, 40 * SECOND); /* at 30 s the last one; the next at 62 s */
+	pair_run(pair, 40 * SECOND); /* tried at 30 s; the next would be at 62 s */
 	struct smcr_device_info info = pair_device(C, 1);
 	pair_add_device_quietly(pair, C, &info);
 	pair_run(pair, 30 * SECOND);
@@ -445,7 +451,7 @@ static void success_ends_the_pause(void **state)
 	pair_remove_device(pair, C, info.id);
 	unsigned int before = requests(pair);
 	pair_run(pair, 1000);
-	assert_int_equal(requests(pair), before + 1); /* at once, and rejected */
+	assert_int_equal(requests(pair), before + 1); /* tried at once, and rejected */
 	pair_run(pair, 2 * SECOND - 100000);
 	assert_int_equal(requests(pair), before + 1);
 	pair_run(pair, 100000);
@@ -455,7 +461,7 @@ static void success_ends_the_pause(void **state)
 	PROVES("ERR-72");
 }
 
-/** A dead path: the attempt ends by CONFIRM LINK, the new link goes, and the pause grows. */
+/** A dead path: the attempt fails at CONFIRM LINK, the new link is deleted, and the pause grows. */
 static void a_dead_path_is_tried_again(void **state)
 {
 	(void)state;
@@ -479,13 +485,13 @@ static void a_dead_path_is_tried_again(void **state)
 	PROVES("ERR-23 ERR-29 ERR-70 ERR-71 ADDL-13");
 }
 
-/** ERR-29: the client has an RNIC without a link after an attempt that failed, and says so again.
- */
+/** ERR-29: after a failed attempt the client has an RNIC without a link, and tells the server
+ *  again. */
 static void the_client_asks_again(void **state)
 {
 	(void)state;
 	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
-	config[C].add_link_retry = 3 * SECOND; /* the server's: never */
+	config[C].add_link_retry = 3 * SECOND; /* the server never tries again by itself */
 	struct pair *pair = pair_new(&config[S], &config[C], 2, 1);
 	(void)pair_connected(pair);
 	struct pair_pick pick = { .from = S, .type = SMCR_LLC_CONFIRM_LINK, .verdict = PAIR_LOSE };
@@ -493,7 +499,7 @@ static void the_client_asks_again(void **state)
 	one_more(pair, C, 1);
 	assert_int_equal(pick.seen, 1);
 	assert_int_equal(notices(pair), 1);
-	pair_run(pair, 5 * SECOND); /* neither hears of the other: the link goes */
+	pair_run(pair, 5 * SECOND); /* nothing comes through on the link: it fails */
 	pair_set_pick(pair, NULL);
 	assert_links(pair, 2, 1);
 	pair_run(pair, 4 * SECOND);
@@ -503,8 +509,8 @@ static void the_client_asks_again(void **state)
 	PROVES("ERR-29 ADDL-15");
 }
 
-/** A link is lost: another one takes its place, on what RNICs there are; not in a hurry if the last
- *  attempt was a moment ago (ERR-26: on another carrier, if more are needed). */
+/** A lost link is replaced on the RNICs that are there. If the last attempt was a moment ago, the
+ *  server waits (ERR-26: if more links are needed, on another carrier). */
 static void a_lost_link_is_replaced(void **state)
 {
 	(void)state;
@@ -517,7 +523,7 @@ static void a_lost_link_is_replaced(void **state)
 		pair_clear_log(pair);
 		pair_fail_link(pair, side, 2);
 		pair_pump(pair);
-		assert_links(pair, 3, 3); /* at once */
+		assert_links(pair, 3, 3); /* replaced at once */
 		assert_int_equal(requests(pair), 1);
 		assert_non_null(pair_link(pair, S, 4));
 		pair_fail_link(pair, side, 4);
@@ -531,7 +537,7 @@ static void a_lost_link_is_replaced(void **state)
 	PROVES("ADDL-14 ERR-26");
 }
 
-/** LG-11: numbers are not used again before all were. */
+/** LG-11: a link number is not used again before all others were. */
 static void numbers_go_round(void **state)
 {
 	(void)state;
@@ -547,7 +553,7 @@ static void numbers_go_round(void **state)
 			if (pair_lgr(pair, S)->links[k] &&
 			    (!link || pair_lgr(pair, S)->links[k]->ref > link->ref))
 				link = pair_lgr(pair, S)->links[k];
-		assert_true(link->number > 1); /* link 1 is there all the time */
+		assert_true(link->number > 1); /* link 1 is still there */
 		if (distinct < 254) {
 			assert_false(seen[link->number]);
 			distinct++;
@@ -561,7 +567,7 @@ static void numbers_go_round(void **state)
 	PROVES("LG-11");
 }
 
-/* ---- patience ---- */
+/* ---- retries of queue pairs ---- */
 
 static void patience_follows_the_number_of_links(void **state)
 {
@@ -584,7 +590,7 @@ static void patience_follows_the_number_of_links(void **state)
 		assert_int_equal(pair_retry_ms(pair, side, 1), 300);
 		assert_int_equal(pair_retry_ms(pair, side, 2), 300);
 	}
-	/* the last one: at the very moment at which the other fails */
+	/* the other link fails: at that very moment link 2 becomes the last one */
 	pair_qp_fails(pair, C, 1);
 	assert_int_equal(pair_retry_ms(pair, C, 2), 4000);
 	pair_pump(pair);

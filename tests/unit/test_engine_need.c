@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a connection needs of its element and send buffer: measured, and what is made of it. */
+/* How large an element and a send buffer a connection needs: how that is measured and used. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +14,8 @@
 #define C   PAIR_CLIENT
 #define KIB 1024u
 
-/** What needs little gets a quarter of what others get, or what it needs, whatever memory is left.
- */
+/** A connection that needs little gets a quarter of what others get, or what it needs if that is
+ *  more; however much memory is left. */
 static void size_by_need(void **state)
 {
 	static const struct {
@@ -53,7 +53,7 @@ static void size_by_need(void **state)
 	pair_free(pair);
 }
 
-/** Elements of 64 KiB, of 16 KiB where little is needed, the same for send buffers. */
+/** Elements and send buffers of 64 KiB, or of 16 KiB if little is needed. */
 static struct pair *pair_with(struct smcr_needs server, struct smcr_needs client)
 {
 	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
@@ -64,7 +64,8 @@ static struct pair *pair_with(struct smcr_needs server, struct smcr_needs client
 	return pair;
 }
 
-/** Each direction by itself: who sends much and receives little gets a large send buffer. */
+/** Each direction is measured by itself: a connection that sends much and receives little gets a
+ *  large send buffer. */
 static void directions(void **state)
 {
 	(void)state;
@@ -81,7 +82,8 @@ static void directions(void **state)
 	pair_free(pair);
 }
 
-/** What comes within ten milliseconds counts together, read or not; what waits counts always. */
+/** All bytes that come within ten milliseconds are added up, whether read or not. Bytes that wait
+ *  always count. */
 static void measure(void **state)
 {
 	(void)state;
@@ -116,7 +118,8 @@ static void measure(void **state)
 	pair_free(pair);
 }
 
-/** A buffer that is full is told at once, once; not where it could not be larger. */
+/** A full buffer is told at once, and once only. It is not told if the buffer could not be
+ *  larger. */
 static void outgrown(void **state)
 {
 	(void)state;
@@ -149,7 +152,7 @@ static void outgrown(void **state)
 	}
 }
 
-/** A size that the program has set says nothing about what others need. */
+/** If the program has set the size, what was measured does not count for other connections. */
 static void set_by_the_program(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* LLC messages on different links overtake each other, and what tells that one was delivered is
- * lost with its link (RFC 7609 3.5.5, C.7.1): no other link may suffer, nothing may be left. */
+/* LLC messages on different links overtake each other, and a completion is lost with its link (RFC
+ * 7609 3.5.5, C.7.1). No other link may suffer, and nothing may be left behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static void count_in_state(void *arg, const struct smcr_link_view *view)
 	in->links += view->state == (int)in->state;
 }
 
-/** Links that a side has in this state. */
+/** How many links of a side have this state. */
 static unsigned int links_in(struct pair *pair, int side, enum smcr_link_state state)
 {
 	struct in_state in = { .state = state };
@@ -37,7 +37,7 @@ static unsigned int links_in(struct pair *pair, int side, enum smcr_link_state s
 	return in.links;
 }
 
-/** `active` links on both sides, and no other. */
+/** Both sides have `active` links, and no other. */
 static void only_active(struct pair *pair, unsigned int active)
 {
 	for (int side = 0; side < 2; side++) {
@@ -59,8 +59,8 @@ static void order_delete(struct pair *pair, int side, uint8_t link)
 	assert_int_equal(smcr_engine_command(pair->side[side].engine, &command, &id), 0);
 }
 
-/** The client's reply to DELETE LINK arrives, but before that is told to the client, the server
- * deletes the link that carried it as well. */
+/** The client's reply to DELETE LINK arrives. Before it completes at the client, the server also
+ *  deletes the link that carried it. */
 static void reply_whose_carrier_goes(void **state)
 {
 	(void)state;
@@ -85,7 +85,7 @@ static void reply_whose_carrier_goes(void **state)
 	PROVES("DELL-1 DELL-2");
 }
 
-/* ---- links in different places ---- */
+/* ---- each side with a carrier of its own ---- */
 
 /** Two kinds of messages get a verdict of their own. */
 struct two_picks {
@@ -106,8 +106,8 @@ static void set_picks(struct pair *pair, struct two_picks *picks)
 	pair->filter_arg = picks;
 }
 
-/** Four links, 2 to 5: the server sends on link 5 first of all, the client on link 2, because it
- * was not yet told that its last word about link 1 was delivered when link 5 came. */
+/** Four links, 2 to 5. The server sends its messages on link 5. The client sends on link 2, because
+ *  its last message about link 1 had not completed when link 5 was added. */
 static struct pair *each_its_own_carrier(int *ret_conn)
 {
 	struct pair *pair = pair_grouped(4, ret_conn);
@@ -126,7 +126,7 @@ static struct pair *each_its_own_carrier(int *ret_conn)
 	return pair;
 }
 
-/** The client gives up the new link while what it has said about it before is still on its way. */
+/** The client gives up the new link while its earlier messages about it are still on their way. */
 static void giving_up_overtakes_the_exchange(void **state)
 {
 	(void)state;
@@ -158,7 +158,8 @@ static void giving_up_overtakes_the_exchange(void **state)
 	PROVES("ERR-28 ERR-29 LLC-5");
 }
 
-/** A client that asks on any link: the server takes what comes late for what it is. */
+/** A client asks on any link: the server recognises its late messages about a link that was given
+ *  up. */
 static void late_words_about_a_link_given_up(void **state)
 {
 	(void)state;
@@ -196,7 +197,7 @@ static void late_words_about_a_link_given_up(void **state)
 	PROVES("DELL-6 LLC-5");
 }
 
-/** Both sides see a link fail. When the client's request comes the server has long deleted it. */
+/** Both sides see a link fail. The server has long deleted it when the client's request comes. */
 static void request_that_comes_too_late(void **state)
 {
 	(void)state;
@@ -231,8 +232,8 @@ static void request_that_comes_too_late(void **state)
 	PROVES("ERR-56");
 }
 
-/** The server says that it does not know a link that works, which the client wants to go in good
- * order and has all kinds of things under way on. */
+/** The client wants a link deleted in good order and has messages and writes in flight on it. The
+ *  link works, but the server says that it does not know it. */
 static void unknown_link_that_works(void **state)
 {
 	(void)state;
@@ -252,7 +253,7 @@ static void unknown_link_that_works(void **state)
 	pair_pump(pair);
 	assert_non_null(pair_lgr(pair, C)->llc->rkey.link);
 	uint8_t gone = pair_lgr(pair, C)->llc->rkey.link->number;
-	for (int i = 0; i < 4; i++) { /* is on its way when the link goes */
+	for (int i = 0; i < 4; i++) { /* in flight when the link goes */
 		pair->side[C].hold_completions = true;
 		pair_send(pair, c[i], C, 1000, (uint8_t)i);
 	}
@@ -277,9 +278,9 @@ static void unknown_link_that_works(void **state)
 
 /* ---- RTokens ---- */
 
-/** A link is added while the client's CONFIRM RKEY is under way on another one, and becomes active
- * without an RToken of the new RMB: no connection may use that before the server has it (RKEY-1),
- * whichever links are left then. */
+/** A link is added while the client's CONFIRM RKEY is under way on another link, and becomes active
+ *  without an RToken of the new RMB. No connection may use the new RMB before the server has that
+ *  RToken (RKEY-1), whichever links are left then. */
 static void rmb_that_a_new_link_misses(void **state)
 {
 	(void)state;
@@ -293,7 +294,7 @@ static void rmb_that_a_new_link_misses(void **state)
 			struct smcr_device_info info = pair_device(side, 2);
 			pair_add_device_quietly(pair, side, &info);
 		}
-		pair_link(pair, S, 1)->disabled = true; /* the next one is put on link 2 */
+		pair_link(pair, S, 1)->disabled = true; /* the next connection gets link 2 */
 		struct two_picks picks = {
 			.first = { .from = S,
 				   .type = SMCR_LLC_CONFIRM_RKEY,
@@ -315,7 +316,7 @@ static void rmb_that_a_new_link_misses(void **state)
 		assert_int_equal(pair_link_view(pair, C, 3).state, SMCR_LINK_ACTIVE);
 		picks.first.verdict = PAIR_PASS;
 		pair_pump(pair);
-		assert_true(picks.second.seen > 0); /* once more, for all three */
+		assert_true(picks.second.seen > 0); /* announced again, for all three links */
 		for (int i = 5; i < 7; i++)
 			c[i] = pair_connect(pair, C);
 		pair_run(pair, 1000);

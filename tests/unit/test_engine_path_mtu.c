@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Full-size packets do not pass, small ones do (A67). */
+/* Paths on which full-size packets do not pass but small ones do (A67). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 #define MILLI  1000
 #define HOUR   (UINT64_C(3600) * SECOND)
 
-/** RNICs with the largest packets. */
+/** RNICs with the largest path MTU. */
 static struct pair *large_pair(size_t rnics, bool v2)
 {
 	struct pair *pair = v2 ? pair_new_with("A", "A", 0) : pair_new(NULL, NULL, 0, 0);
@@ -33,12 +33,13 @@ static struct pair *large_pair(size_t rnics, bool v2)
 	return pair;
 }
 
-/** The connection is TCP on both sides: one Decline, which says why, and nobody is skipped. */
+/** Both sides have plain TCP after one Decline, which gives the reason. Neither side leaves the
+ *  other out of SMC-R for a time. */
 static void assert_declined(struct pair *pair, int c, int by)
 {
 	assert_int_equal(pair_count_clc(pair, by, SMCR_CLC_DECLINE), 1);
 	assert_int_equal(pair_count_clc(pair, !by, SMCR_CLC_DECLINE), 0);
-	pair_run(pair, SECOND); /* one of the other side's might cross it */
+	pair_run(pair, SECOND); /* a Decline of the other side might cross */
 	const struct pair_end *own = pair_end(pair, c, by), *other = pair_end(pair, c, !by);
 	assert_int_equal(own->fallback, 1);
 	assert_int_equal(own->last.reason, SMCR_REASON_PATH_MTU);
@@ -49,8 +50,8 @@ static void assert_declined(struct pair *pair, int c, int by)
 	assert_false(other->last.path_dead);
 }
 
-/** Whichever way large packets are lost, and whatever the version: the first connection goes back
- *  to TCP, soon, and the next one has packets that pass. */
+/** Large packets are lost in either direction, in either version: the first connection soon goes
+ *  back to TCP, and the next one uses packets that pass. */
 static void next_one_is_smaller(void **state)
 {
 	(void)state;
@@ -77,7 +78,7 @@ static void next_one_is_smaller(void **state)
 	PROVES("GEN-4");
 }
 
-/** Both ways: the client finds out, whose turn is first. */
+/** Large packets are lost in both directions: the client notices, as it tries first. */
 static void both_ways(void **state)
 {
 	(void)state;
@@ -93,7 +94,7 @@ static void both_ways(void **state)
 	pair_free(pair);
 }
 
-/** The device gives up before we do. */
+/** The device gives up before the engine does. */
 static void device_gives_up(void **state)
 {
 	(void)state;
@@ -112,7 +113,7 @@ static void device_gives_up(void **state)
 	}
 }
 
-/** Where nothing passes at all size is not to blame. */
+/** No packet passes at all: size is not the cause. */
 static void nothing_passes(void **state)
 {
 	(void)state;
@@ -129,7 +130,8 @@ static void nothing_passes(void **state)
 	pair_free(pair);
 }
 
-/** What is written to find out is zero, in an element that is zero, and over when data may flow. */
+/** The packets of the test carry zeros into an element that has zeros, and are over when data may
+ *  flow. */
 static void it_is_harmless(void **state)
 {
 	(void)state;
@@ -156,8 +158,8 @@ static void it_is_harmless(void **state)
 	PROVES("RV-11 RMB-3");
 }
 
-/** A side waits with what the other one relies on: the client with the reply to CONFIRM LINK, the
- *  server with ADD LINK. */
+/** Each side waits for its own test before it sends the message that the peer relies on: the client
+ *  before its reply to CONFIRM LINK, the server before ADD LINK. */
 static void nothing_before_that(void **state)
 {
 	(void)state;
@@ -169,7 +171,7 @@ static void nothing_before_that(void **state)
 		pair_run(pair, 500 * MILLI);
 		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_CONFIRM_LINK, true), side == S);
 		assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_ADD_LINK, false), 0);
-		/* The path takes them after all, say because its route has changed. */
+		/* Large packets pass after all, perhaps because the route has changed. */
 		pair->side[side].most = 0;
 		pair_pump(pair);
 		assert_true(pair_both_established(pair, c));
@@ -178,8 +180,8 @@ static void nothing_before_that(void **state)
 	}
 }
 
-/** A second link whose full-size packets do not pass is not added, whoever finds out; the
- * connection opens with the first one, and the next attempt is smaller. */
+/** Full-size packets do not pass on a second link: it is not added, whichever side finds out. The
+ *  connection opens with the first link, and the next attempt uses smaller packets. */
 static void second_link_is_smaller(void **state)
 {
 	(void)state;
@@ -194,7 +196,7 @@ static void second_link_is_smaller(void **state)
 		pair_set_pick(pair, &pick);
 		int c = pair_connect(pair, C);
 		pair_pump(pair);
-		pair->side[side].most = 512; /* link 1 is proven already */
+		pair->side[side].most = 512; /* link 1 was tested before */
 		pair_set_pick(pair, NULL);
 		pair_run(pair, 2 * SECOND);
 		assert_true(pair_both_established(pair, c));
@@ -214,7 +216,7 @@ static void second_link_is_smaller(void **state)
 	PROVES("ERR-22 ERR-28 RV-12");
 }
 
-/** A link that has come after the first contact, at the client; NULL: none. */
+/** @return a link of the client that was added after the first contact, NULL if there is none */
 static struct smcr_link *added_link(struct pair *pair)
 {
 	const struct smcr_lgr *lgr = pair_lgr(pair, C);
@@ -235,8 +237,8 @@ static void add_large_devices(struct pair *pair, size_t n)
 	}
 }
 
-/** A connection that writes on a link which was added while there were connections: full-size
- * packets of the client's do not pass there. They are under way. */
+/** A connection writes on a link that was added while there were connections. Its full-size packets
+ *  do not pass on that link, and are under way. */
 static struct pair *stalled_pair(int *ret_conn, struct smcr_link **ret_link)
 {
 	struct smcr_config config = pair_config(S);
@@ -260,8 +262,8 @@ static struct pair *stalled_pair(int *ret_conn, struct smcr_link **ret_link)
 	return pair;
 }
 
-/** The first full-size data of a link that was added later do not pass, and nothing else is wrong:
- *  the connection moves, and the link comes back with smaller packets. */
+/** The first full-size data on a link that was added later do not pass, and nothing else is wrong:
+ *  the connection moves, and the link is added again with smaller packets. */
 static void stalls_on_large_packets(void **state)
 {
 	(void)state;
@@ -272,7 +274,7 @@ static void stalls_on_large_packets(void **state)
 	pair_run(pair, 5 * SECOND);
 	assert_int_equal(pair_end(pair, c, C)->reset, 0);
 	assert_null(pair_link(pair, C, number));
-	pair->side[C].most = 0; /* link 1 stands for another path */
+	pair->side[C].most = 0; /* link 1 takes another path */
 	pair_run(pair, 10 * SECOND);
 	pair_expect(pair, c, S, 8000, 3);
 	link = added_link(pair);
@@ -282,8 +284,8 @@ static void stalls_on_large_packets(void **state)
 	PROVES("FO-1");
 }
 
-/** The same data, refused by the peer's RNIC, flushed, or behind a small message that gets no
- * answer either: size is not to blame. */
+/** The same data are refused by the peer's RNIC, or flushed, or behind a small message that is not
+ *  acknowledged either: size is not the cause. */
 static void other_failures(void **state)
 {
 	static const enum smcr_send_status how[] = { SMCR_SEND_REFUSED, SMCR_SEND_FLUSHED,
@@ -296,7 +298,7 @@ static void other_failures(void **state)
 		struct pair *pair = stalled_pair(&c, &link);
 		struct smcr_engine *engine = pair->side[C].engine;
 		uint64_t first = link->tx_done;
-		if (how[i] == SMCR_SEND_FAILED) /* as if the write before were a small one */
+		if (how[i] == SMCR_SEND_FAILED) /* as if the write before were small */
 			link->tx[first % link->tx_depth].length = 2000;
 		smcr_engine_send_done(engine, link->ref, first, how[i], "as told");
 		assert_int_equal(link->state, SMCR_LINK_FAILED);
@@ -311,7 +313,7 @@ static void other_failures(void **state)
 	}
 }
 
-/** What was found is forgotten after an hour, and when the RNIC gets another MTU. */
+/** What was found is forgotten after an hour, or when the RNIC gets another MTU. */
 static void it_is_forgotten(void **state)
 {
 	(void)state;
@@ -346,7 +348,8 @@ static bool note_path(void *arg, const struct smcr_path_view *view)
 	return true;
 }
 
-/** An operator sees it, and has it forgotten, by the peer's address or that of its RNIC. */
+/** An operator sees paths with a smaller MTU, and has them forgotten by the address of the peer or
+ *  of its RNIC. */
 static void an_operator_has_it_forgotten(void **state)
 {
 	(void)state;
@@ -386,7 +389,7 @@ static void an_operator_has_it_forgotten(void **state)
 	}
 }
 
-/** More paths than are remembered: the oldest ones make room. */
+/** If there are more paths than the engine remembers, the oldest are forgotten. */
 static void memory_is_bounded(void **state)
 {
 	(void)state;
@@ -396,7 +399,8 @@ static void memory_is_bounded(void **state)
 	struct smcr_link *link = pair_link(pair, C, 1);
 	uint8_t gid[SMCR_GID_LEN];
 	memcpy(gid, link->peer_gid, SMCR_GID_LEN);
-	/* As if each of many peers had it: what is outstanding on a link of a first contact. */
+	/* Each of many peers gets the same problem: packets that are not acknowledged on a link of
+	 * a first contact. */
 	pair->side[C].most = 256;
 	for (unsigned int i = 0; i < SMCR_PATHS_MAX + 3; i++) {
 		smcr_engine_set_time(engine, pair->now + (i + 1) * SECOND);
@@ -410,12 +414,12 @@ static void memory_is_bounded(void **state)
 		pair_lgr(pair, C)->llc->proving = link;
 		assert_true(smcr_path_blame(link, link->tx_next));
 		assert_int_equal(path->peer[0], i + 1);
-		link->state = SMCR_LINK_ACTIVE; /* once more */
+		link->state = SMCR_LINK_ACTIVE; /* for the next peer */
 	}
 	pair_free(pair);
 }
 
-/** `smcrctl link test` tells what passes. */
+/** `smcrctl link test` tells which packets pass. */
 static void a_test_tells(void **state)
 {
 	(void)state;
@@ -438,8 +442,8 @@ static void a_test_tells(void **state)
 	pair_free(pair);
 }
 
-/** A server that uses a link which the client is still proving breaks the rules: only a server has
- *  heard by then that the other side has confirmed it. */
+/** A server breaks the rules if it uses a second link while the client is still testing it: only a
+ *  server knows by then that the other side has confirmed the link. */
 static void nothing_is_taken_while_the_client_proves(void **state)
 {
 	(void)state;
@@ -453,7 +457,7 @@ static void nothing_is_taken_while_the_client_proves(void **state)
 		pair_set_pick(pair, &pick);
 		int conn = pair_connect(pair, C);
 		pair_pump(pair);
-		pair->side[C].most = 2048; /* or the server withholds its ACKs */
+		pair->side[C].most = 2048; /* otherwise the server withholds its acknowledgements */
 		pair_set_pick(pair, NULL);
 		pair_pump(pair);
 		assert_ptr_equal(pair_lgr(pair, C)->llc->proving, pair_link(pair, C, 2));
@@ -472,8 +476,8 @@ static void nothing_is_taken_while_the_client_proves(void **state)
 	}
 }
 
-/** The client has given the second link up, while it was proving it, and knows that its connection
- * is open; it has not seen yet that what it wrote on that link is over. */
+/** The client has given up the second link while it was testing it, and knows that its connection
+ *  is open. Its test writes on that link have not completed yet. */
 static struct pair *given_up_while_proving(int *ret_conn)
 {
 	struct pair *pair = large_pair(2, false);
@@ -493,7 +497,7 @@ static struct pair *given_up_while_proving(int *ret_conn)
 	return pair;
 }
 
-/** What the connection still has to say waits for that, and no longer, so that both ends go. */
+/** The connection's last CDC waits for the test writes, and no longer, so that both ends end. */
 static void the_last_word_follows_the_proof(void **state)
 {
 	(void)state;
@@ -522,7 +526,8 @@ static void the_last_word_follows_the_proof(void **state)
 	PROVES("CLOSE-1");
 }
 
-/** Its send buffer goes back when nobody reads it any more, though all has been said before. */
+/** The send buffer of an aborted connection is freed when the RNIC does not read it any more,
+ *  though all else completed before. */
 static void an_abort_outlasts_the_proof(void **state)
 {
 	(void)state;
@@ -532,7 +537,7 @@ static void an_abort_outlasts_the_proof(void **state)
 	const struct smcr_link *link = pair_link(pair, C, 1);
 	smcr_conn_abort(pair_end(pair, c, C)->smc);
 	pair_pump(pair);
-	/* All that was sent on the first link is seen to be done at once. */
+	/* All requests on the first link complete at once. */
 	smcr_engine_send_done(engine, link->ref, link->tx_next - 1, SMCR_SEND_OK, NULL);
 	assert_non_null(engine->conns);
 	assert_int_equal(engine->conns->state, SMCR_STATE_CLOSED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Turns that exchanges take rarely: what fails in the midst of one, what the peer says late, twice
- * or to the wrong question, and limits of time. Each test says what has to happen without help of a
- * timer that would end it as well. */
+/* Rare turns of exchanges: a failure in the middle of one, a message of the peer that is late,
+ * repeated or answers another request, and time limits. Each test checks what has to happen without
+ * the timer that would end the exchange as well. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,8 @@
 #define C      PAIR_CLIENT
 #define SECOND UINT64_C(1000000)
 
-/** One RNIC a side and a connection, then another RNIC a side that nobody tries to use yet. */
+/** One RNIC on each side and a connection, then a second RNIC on each side that nobody tries to use
+ *  yet. */
 static struct pair *about_to_grow(int *ret_conn)
 {
 	struct pair *pair = pair_new(NULL, NULL, 1, 1);
@@ -44,7 +45,7 @@ static uint8_t number_of_new(struct pair *pair)
 
 /* ---- Proposal ---- */
 
-/** The subnet has no bit of the host, whatever the length of the mask (A1). */
+/** The subnet in a Proposal has no bit of the host part, whatever the length of the mask (A1). */
 static void network_of_a_proposal(void **state)
 {
 	(void)state;
@@ -80,7 +81,7 @@ static void client_cannot_start_sending(void **state)
 	struct pair *pair = pair_new(NULL, NULL, 2, 2);
 	pair->side[C].fail_qp_start = 1;
 	int c = pair_connect(pair, C);
-	pair_run(pair, 2 * SECOND); /* the server is given the time to decline first */
+	pair_run(pair, 2 * SECOND); /* the client lets the server decline first */
 	for (int side = 0; side < 2; side++)
 		assert_int_equal(pair_end(pair, c, side)->fallback, 1);
 	assert_int_equal(pair_last_clc(pair, C, SMCR_CLC_DECLINE)->clc.decline.diagnosis,
@@ -90,9 +91,7 @@ static void client_cannot_start_sending(void **state)
 	PROVES("ERR-14");
 }
 
-/** The server's link fails while Confirm is on its way: that is answered by a Decline, not by a
- * link that cannot be. */
-/** A34: the server cannot even set a second link up, and says so at once. */
+/** A34: the server cannot even create a second link, and says so at once. */
 static void server_cannot_offer_a_second_link(void **state)
 {
 	(void)state;
@@ -117,8 +116,8 @@ static void server_cannot_offer_a_second_link(void **state)
 	PROVES("ERR-18");
 }
 
-/** Its ADD LINK may have arrived when the server loses the link: it does not decline before it
- * knows that. */
+/** The server loses the link when its ADD LINK may have arrived. It does not decline before it
+ *  knows that it has not. */
 static void server_loses_the_link_with_add_link_under_way(void **state)
 {
 	(void)state;
@@ -139,7 +138,7 @@ static void server_loses_the_link_with_add_link_under_way(void **state)
 	assert_int_equal(pair_end(pair, c, S)->failed + pair_end(pair, c, S)->fallback, 0);
 	pair->side[S].hold_completions = false;
 	pair_run(pair, SECOND);
-	assert_int_equal(pair_end(pair, c, S)->failed, 1); /* it had arrived */
+	assert_int_equal(pair_end(pair, c, S)->failed, 1); /* ADD LINK had arrived */
 	assert_int_equal(pair_count_clc(pair, S, SMCR_CLC_DECLINE), 0);
 	pair_set_pick(pair, NULL);
 	pair_run(pair, 20 * SECOND);
@@ -147,8 +146,8 @@ static void server_loses_the_link_with_add_link_under_way(void **state)
 	PROVES("ERR-7 ERR-8");
 }
 
-/** What becomes of a connection is certain before it is told: what TCP does meanwhile changes
- * nothing. */
+/** The outcome of a connection is decided before the host is told: what TCP does in between changes
+ *  nothing. */
 static void outcome_is_certain(void **state)
 {
 	(void)state;
@@ -169,6 +168,8 @@ static void outcome_is_certain(void **state)
 	}
 }
 
+/** The server's link fails while Confirm is on its way: the server answers Confirm by a Decline,
+ * and does not go on with a link that cannot work. */
 static void link_fails_before_confirm(void **state)
 {
 	(void)state;
@@ -196,7 +197,7 @@ static void link_fails_before_confirm(void **state)
 	PROVES("ERR-4");
 }
 
-/** A group that is about to end is forgotten with its engine, its timers too. */
+/** The engine is freed while a group is about to end: the group and its timers are freed too. */
 static void engine_goes_while_a_group_ends(void **state)
 {
 	int c;
@@ -209,7 +210,7 @@ static void engine_goes_while_a_group_ends(void **state)
 
 /* ---- the rendezvous as a whole ---- */
 
-/** Each message of the peer may take its time, all of them together may not (ERR-10). */
+/** Each message of the peer may take its time, but not all of them together (ERR-10). */
 static void rendezvous_takes_too_long(void **state)
 {
 	(void)state;
@@ -232,7 +233,7 @@ static void rendezvous_takes_too_long(void **state)
 	PROVES("ERR-10");
 }
 
-/** TCP's FIN overtakes what ends a first contact on the links: nothing is lost by it. */
+/** TCP's FIN overtakes the message that ends a first contact on the links: no data are lost. */
 static void fin_during_first_contact(void **state)
 {
 	(void)state;
@@ -255,7 +256,7 @@ static void fin_during_first_contact(void **state)
 /* ---- ADD LINK ---- */
 
 /** The server's end of the new link fails while RTokens are exchanged: the exchange goes on to its
- *  end, and the link is deleted. */
+ *  end, and then the link is deleted. */
 static void new_link_fails_during_continuations(void **state)
 {
 	int c;
@@ -284,9 +285,9 @@ static void new_link_fails_during_continuations(void **state)
 	pair_free(pair);
 }
 
-/** Deployed clients refuse a link that they have accepted when something fails later: the server
- *  deletes it at once, whether RTokens or CONFIRM LINK are due. Refusals of other links, or on
- *  another link, are none. */
+/** Deployed clients refuse a link that they had accepted if something fails later. The server
+ *  deletes it at once, whether it waits for RTokens or for CONFIRM LINK. A refusal of another link,
+ *  or on another link, does not count. */
 static void refused_after_it_was_accepted(void **state)
 {
 	(void)state;
@@ -325,8 +326,8 @@ static void refused_after_it_was_accepted(void **state)
 	}
 }
 
-/** The server has given its ADD LINK up, of which the client has not heard: what it asks for now is
- * answered, and the half-built link goes (SER-7). */
+/** The server has given up its ADD LINK, and the client does not know yet. The client answers the
+ *  server's next request, and frees the new link (SER-7). */
 static void rmb_is_told_after_an_exchange_was_given_up(void **state)
 {
 	int c;
@@ -349,8 +350,8 @@ static void rmb_is_told_after_an_exchange_was_given_up(void **state)
 	PROVES("SER-7");
 }
 
-/** The same, when the client waits for the deletion of a new link that has failed: the server knows
- * that one still, and its order is answered. */
+/** The same while the client waits for the deletion of a new link that has failed: the server still
+ *  knows that link, and its DELETE LINK is answered. */
 static void order_after_an_exchange_was_given_up(void **state)
 {
 	int c;
@@ -384,8 +385,8 @@ static void order_after_an_exchange_was_given_up(void **state)
 	PROVES("SER-7 DELL-2");
 }
 
-/** DELL-2: the client's new link goes when its reply to DELETE LINK has been delivered, not when
- * what it has sent before has. */
+/** DELL-2: the client frees the new link when its reply to DELETE LINK has completed, not when its
+ *  earlier messages have. */
 static void link_goes_with_the_right_completion(void **state)
 {
 	int c;
@@ -431,8 +432,9 @@ static struct smcr_llc_msg rmb_of_link(uint32_t rkey, uint8_t other)
 	return msg;
 }
 
-/** An RMB that is told for one link, just after another link came: it is refused, to be told for
- * both (A53); what was said of the RMB before counts for that one alone. */
+/** An RMB is announced for one link, just after another link was added: the server refuses, so that
+ *  the RMB is announced for both (A53). Earlier announcements of an RMB count for that RMB alone.
+ */
 static void each_rmb_is_told_for_itself(void **state)
 {
 	int c;
@@ -463,8 +465,8 @@ static void each_rmb_is_told_for_itself(void **state)
 
 /* ---- DELETE LINK ---- */
 
-/** A link that has failed at the client is unknown to the server: both know that it is gone, and
- * the client's number may be used again. */
+/** The server answers that it does not know the link which has failed at the client. So both have
+ *  deleted it, and the client may use its number again. */
 static void failed_link_is_unknown_to_the_server(void **state)
 {
 	int c;
@@ -515,10 +517,10 @@ static void leaving_takes_five_seconds_at_most(void **state)
 	PROVES("DELL-5");
 }
 
-/* ---- what waits ---- */
+/* ---- messages that wait ---- */
 
-/** Messages that wait for an exchange to end are handled in their order; those of a link that does
- * not work any more are not. */
+/** Messages that wait for the end of an exchange are handled in their order. Those of a link that
+ *  has failed are not handled. */
 static void queue_of_messages(void **state)
 {
 	int c;
@@ -542,7 +544,7 @@ static void queue_of_messages(void **state)
 	assert_ptr_equal(link, links[1]);
 	assert_int_equal(msg.delete_rkey.count, 4);
 	assert_false(smcr_llc_dequeue(lgr, &link, &msg));
-	/* A link that goes takes its own along. */
+	/* The waiting messages of a link go with that link. */
 	for (uint8_t i = 0; i < 4; i++) {
 		msg.delete_rkey.count = (uint8_t)(i + 1);
 		smcr_llc_queue(links[i % 2], &msg);
@@ -589,7 +591,7 @@ static void calls_at_the_wrong_time(void **state)
 	info.mtu = 0;
 	assert_int_equal(smcr_engine_device_update(engine, &info), -EINVAL);
 
-	/* The second end of a connection is none. */
+	/* The engine refuses a second end of the same connection. */
 	struct smcr_conn *conn = pair_end(pair, c, S)->smc;
 	smcr_conn_close(conn, false);
 	smcr_conn_close(conn, true);
@@ -604,7 +606,8 @@ static void calls_at_the_wrong_time(void **state)
 	pair_free(pair);
 }
 
-/** The path MTU of a link is more than its device takes now: its packets would get lost. */
+/** The device now takes a smaller MTU than that of a link: the packets of the link would get lost,
+ * so the link is deleted. */
 static void mtu_of_a_device_shrinks(void **state)
 {
 	int c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RMBs that come and go in a running group (RFC 7609 3.5.5.2). */
+/* RMBs are announced and withdrawn in a running group (RFC 7609 3.5.5.2). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static void both_sides_add_an_rmb(void **state)
 		c[i] = pair_connected(pair);
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_CONFIRM_RKEY, false), 0);
 	pair_clear_log(pair);
-	c[4] = pair_connected(pair); /* four elements an RMB */
+	c[4] = pair_connected(pair); /* an RMB has four elements */
 	/* server's CONFIRM RKEY before Accept, client's before Confirm */
 	static const struct {
 		int from;
@@ -50,7 +50,8 @@ static void both_sides_add_an_rmb(void **state)
 		assert_int_equal(m->is_clc ? m->clc.type : m->llc.type, order[i].type);
 		assert_int_equal(m->is_clc ? false : m->llc.reply, order[i].reply);
 	}
-	/* the message tells the own link's RToken and that of the other one; the reply echoes */
+	/* the message has the RTokens of its own link and of the other link; the reply repeats
+	 * them */
 	const struct smcr_llc_confirm_rkey *r =
 		&pair_last_llc(pair, S, SMCR_LLC_CONFIRM_RKEY, false)->llc.confirm_rkey;
 	const struct smcr_llc_confirm_rkey *e =
@@ -93,9 +94,9 @@ static void unused_rmb_is_deleted(void **state)
 	pair_close(pair, c[4]);
 	pair_run(pair, 59000000);
 	pair_close(pair, c[5]);
-	pair_run(pair, 59000000); /* a delay against thrashing, from the last use */
+	pair_run(pair, 59000000); /* an RMB stays for a minute after its last use */
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_RKEY, false), 0);
-	/* the memory stays until the reply has come */
+	/* the memory stays until the reply comes */
 	struct pair_pick pick = {
 		.from = C, .type = SMCR_LLC_DELETE_RKEY, .reply = true, .verdict = PAIR_HOLD
 	};
@@ -110,7 +111,7 @@ static void unused_rmb_is_deleted(void **state)
 	assert_int_equal(pair_lgr_view(pair, S).num_peer_rmbs, 1);
 	assert_true(pair_engine_view(pair, S).memory_used < memory);
 	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_RKEY, false), 1);
-	/* one stays for the next connection */
+	/* one RMB stays for the next connection */
 	for (int i = 0; i < 4; i++)
 		pair_close(pair, c[i]);
 	pair_run(pair, 120000000);
@@ -131,7 +132,7 @@ static void delete_unknown_rkeys(void **state)
 	msg.delete_rkey.count = 4;
 	msg.delete_rkey.rkey[0] = 0xDEAD;
 	msg.delete_rkey.rkey[1] = 0xBEEF;
-	/* the only known one, by its name on link 2 */
+	/* the only known RMB, by its RKey on link 2 */
 	msg.delete_rkey.rkey[2] = pair_lgr(pair, C)->rmbs->reg[pair_link(pair, C, 2)->slot].rkey;
 	msg.delete_rkey.rkey[3] = 0;
 	struct pair_pick pick = {
@@ -140,7 +141,7 @@ static void delete_unknown_rkeys(void **state)
 	pair_set_pick(pair, &pick);
 	pair_inject_llc(pair, C, 2, &msg);
 	assert_int_equal(pair_lgr_view(pair, S).num_peer_rmbs, 0);
-	/* not to be written with any more, on any link (RKEY-16) */
+	/* no connection may write with this RToken any more, on any link (RKEY-16) */
 	struct smcr_peer_rmb *rmb = pair_lgr(pair, S)->peer_rmbs;
 	assert_true(rmb->withdrawn && !rmb->token[0].valid && !rmb->token[1].valid);
 	pair_pump(pair);
@@ -148,7 +149,7 @@ static void delete_unknown_rkeys(void **state)
 	pair_free(pair);
 }
 
-/** The scripted peer sees the reply to its DELETE RKEY. */
+/** The test speaks for the peer, and sees the reply to its DELETE RKEY. */
 static enum pair_verdict see_reply(struct pair *pair, const struct pair_msg *msg, void *arg)
 {
 	(void)pair;
@@ -188,7 +189,7 @@ static void negative_delete_is_only_logged(void **state)
 	int c[5];
 	struct pair *pair = pair_grouped(1, &c[0]);
 	fill_first_rmb(pair, c + 1, 4);
-	/* the client forgets the server's second RMB by itself */
+	/* the client's engine is made to forget the server's second RMB */
 	struct smcr_peer_rmb *rmb = pair_lgr(pair, C)->peer_rmbs->next;
 	pair_close(pair, c[4]);
 	smcr_peer_rmb_withdraw(pair_lgr(pair, C), rmb);
@@ -203,9 +204,9 @@ static void negative_delete_is_only_logged(void **state)
 	PROVES("RKEY-15");
 }
 
-/* ---- CONFIRM RKEY that does not go through ---- */
+/* ---- CONFIRM RKEY that is refused ---- */
 
-/** Answer the first CONFIRM RKEY of one side negatively, in the name of the other. */
+/** The test refuses the first CONFIRM RKEYs of one side, in the name of the other side. */
 struct refusal {
 	int from;
 	bool retry;
@@ -222,10 +223,10 @@ static enum pair_verdict refuse(struct pair *pair, const struct pair_msg *msg, v
 	return r->times > 0 ? PAIR_LOSE : PAIR_PASS;
 }
 
-/** How long a refused side waits: what it waits for has been sent already. */
+/** How long a refused side waits: not long, as what it waits for has been sent already. */
 #define RETRY_PAUSE 100000
 
-/** Let one connection run into `times` refusals of its side's RMB. */
+/** One connection has its side's RMB refused `times` times. */
 static int refused(struct pair *pair, struct refusal *r)
 {
 	int c = pair_connect(pair, C);
@@ -278,13 +279,13 @@ static void refused_for_good(void **state)
 		fill_first_rmb(pair, c + 1, 3);
 		struct refusal r = { .from = side, .retry = false, .times = 1 };
 		int last = refused(pair, &r);
-		/* Decline in place of the own next CLC message */
+		/* Decline instead of the next CLC message */
 		assert_int_equal(pair_end(pair, last, S)->fallback, 1);
 		assert_int_equal(pair_end(pair, last, C)->fallback, 1);
 		assert_int_equal(pair_end(pair, last, side)->last.reason,
 				 SMCR_REASON_RKEY_EXCHANGE);
 		pair_exchange(pair, c[0]);
-		/* the next connection that needs an RMB is the trigger for the next attempt */
+		/* the next connection that needs an RMB announces it again */
 		assert_true(pair_count_llc(pair, side, SMCR_LLC_CONFIRM_RKEY, false) == 0);
 		last = pair_connected(pair);
 		assert_int_equal(pair_count_llc(pair, side, SMCR_LLC_CONFIRM_RKEY, false), 1);
@@ -294,7 +295,8 @@ static void refused_for_good(void **state)
 	PROVES("RKEY-7 RKEY-9 ERR-1");
 }
 
-/** An announcement of fewer links than the one before says nothing of the one that has gone. */
+/** An announcement with fewer links than the one before changes nothing for the link that it leaves
+ *  out. */
 static void fewer_links_than_before(void **state)
 {
 	int c;
@@ -360,7 +362,7 @@ static void tokens_come_into_force_together(void **state)
 	pair_pump(pair);
 	assert_true(reply.reply && !reply.confirm_rkey.negative);
 	assert_int_equal(reply.confirm_rkey.num_tokens, 8);
-	assert_int_equal(smcr_peer_rmb_count(lgr), 1); /* nothing is in force yet */
+	assert_int_equal(smcr_peer_rmb_count(lgr), 1); /* no RToken is in force yet */
 	msg = confirm_rkey_cont(6, 4, 0x7000);
 	pair_inject_llc(pair, C, 1, &msg);
 	pair_pump(pair);
@@ -395,19 +397,19 @@ static void broken_continuations(void **state)
 		pair->filter_arg = &reply;
 		pair_inject_llc(pair, C, 1, &msg);
 		pair_pump(pair);
-		if (variant == 0) /* the count does not fit */
+		if (variant == 0) /* the count is wrong */
 			msg = confirm_rkey_cont(3, 4, 0x7000);
-		else if (variant == 1) /* a second request before the first is complete */
+		else if (variant == 1) /* a second request before the first one is complete */
 			msg = confirm_rkey(1, 0x9000);
 		else if (variant == 2)
 			msg = (struct smcr_llc_msg){ .type = SMCR_LLC_DELETE_RKEY,
 						     .delete_rkey = { .count = 1 } };
-		else /* a reply to nothing */
+		else /* a reply without a request */
 			msg = (struct smcr_llc_msg){ .type = SMCR_LLC_CONFIRM_RKEY_CONT,
 						     .reply = true,
 						     .confirm_rkey_cont = { .num_left = 1 } };
 		pair_inject_llc(pair, C, 1, &msg);
-		/* out of sync: the link goes down, the others live (ERR-63) */
+		/* out of sync: the link has failed, other links live (ERR-63) */
 		assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_FAILED);
 		assert_int_equal(pair_link_view(pair, S, 2).state, SMCR_LINK_ACTIVE);
 		assert_int_equal(pair_lgr_view(pair, S).num_peer_rmbs, 1);
@@ -418,8 +420,7 @@ static void broken_continuations(void **state)
 	PROVES("SER-7 ERR-63");
 }
 
-/** A link that failed meanwhile is deleted when the exchange is over, also if the RMB is refused.
- */
+/** A link that failed meanwhile is deleted after the exchange, even if the RMB is refused. */
 static void a_deletion_follows_the_refusal(void **state)
 {
 	(void)state;
@@ -432,8 +433,8 @@ static void a_deletion_follows_the_refusal(void **state)
 	pair_pump(pair);
 	pair_fail_link(pair, S, 2);
 	pair_pump(pair);
-	assert_non_null(pair_link(pair, S, 2)); /* that would break the exchange */
-	msg = confirm_rkey_cont(3, 1, 0x7000);  /* names the link that it comes on */
+	assert_non_null(pair_link(pair, S, 2)); /* its deletion would break the exchange */
+	msg = confirm_rkey_cont(3, 1, 0x7000);  /* names the link that carries it */
 	pair_inject_llc(pair, C, 1, &msg);
 	pair_pump(pair);
 	assert_true(reply.confirm_rkey_cont.negative);
@@ -454,7 +455,7 @@ static void missing_tokens_fail_the_link(void **state)
 		.from = S, .type = SMCR_LLC_CONFIRM_RKEY, .reply = true, .verdict = PAIR_LOSE
 	};
 	pair_set_pick(pair, &pick);
-	pair_run(pair, 5000000); /* so that nothing of that link can have been overtaken */
+	pair_run(pair, 5000000); /* so long that no message of that link can still come */
 	pair_inject_llc(pair, C, 1, &msg);
 	assert_int_equal(pair_link_view(pair, S, 2).state, SMCR_LINK_FAILED);
 	pair_pump(pair);
@@ -465,8 +466,8 @@ static void missing_tokens_fail_the_link(void **state)
 	PROVES("ERR-58");
 }
 
-/** ADD LINK went by on another link while CONFIRM RKEY was on its way: the sender knows better by
- *  now, and says it again. */
+/** An ADD LINK on another link has overtaken CONFIRM RKEY. Its sender knows of the new link by now,
+ *  and announces the RMB again. */
 static void overtaken_by_a_link(void **state)
 {
 	(void)state;
@@ -504,7 +505,7 @@ static void contradicting_tokens(void **state)
 	pair_inject_llc(pair, C, 1, &msg);
 	pair_pump(pair);
 	assert_true(reply.confirm_rkey.negative);
-	/* one link twice, and the carrying link among the others */
+	/* one link twice, and the carrier among the others */
 	msg = confirm_rkey(2, 0x7000);
 	msg.confirm_rkey.other[1].link_number = 2;
 	pair_inject_llc(pair, C, 1, &msg);

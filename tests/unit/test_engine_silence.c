@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A peer that falls silent for good in the midst of an exchange (RFC 7609 C.7, C.7.1): it says
- * nothing more, runs no timer and breaks no TCP connection, so that all that happens is the doing
- * of the side that is left.
+ * A peer that falls silent in the middle of an exchange (RFC 7609 C.7, C.7.1): it sends nothing
+ * more, runs no timer and breaks no TCP connection. So everything that happens comes from the other
+ * side.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,9 +22,9 @@
 #define C        PAIR_CLIENT
 #define MILLI    UINT64_C(1000)
 #define SECOND   (1000 * MILLI)
-#define PATIENCE (10 * SECOND) /* for an answer in first contact */
+#define PATIENCE (10 * SECOND) /* how long a side waits for an answer in first contact */
 
-/** One side hangs when it has posted this message, which does not arrive any more. */
+/** One side hangs when it has posted this message, which does not arrive. */
 static enum pair_verdict hang_there(struct pair *pair, const struct pair_msg *msg, void *arg)
 {
 	struct pair_pick *last = arg;
@@ -54,7 +54,7 @@ static void still_waiting(struct pair *pair, int c, int side)
 	assert_non_null(end->smc);
 }
 
-/** The TCP connection is reset, and nothing is left of the links. */
+/** The TCP connection is reset, and no link is left. */
 static void reset_and_cleaned_up(struct pair *pair, int c, int side)
 {
 	const struct pair_end *end = pair_end(pair, c, side);
@@ -68,8 +68,7 @@ static void reset_and_cleaned_up(struct pair *pair, int c, int side)
 			 0);
 }
 
-/** How many CLC messages of this kind are on their way to `side`? It does not read them any more.
- */
+/** How many CLC messages of this kind are on their way to `side`, which does not read any more. */
 static unsigned int unread(struct pair *pair, int c, int side, uint8_t type)
 {
 	const struct pair_clc *clc;
@@ -88,12 +87,13 @@ static struct pair *pair_of_dialect(bool deployed)
 	return pair_new(NULL, &config, 2, 2);
 }
 
-/** C.7.1: too late for a Decline, as nobody knows what the peer knows: the connection is broken. */
+/** C.7.1: nobody knows what the peer knows, so it is too late for a Decline: the TCP connection is
+ *  reset. */
 static void first_contact_ends(void **state)
 {
 	static const struct {
-		struct pair_pick last; /* the side that hangs, and where */
-		enum smcr_row row;     /* that the other one takes */
+		struct pair_pick last; /* names the side that hangs, and its last message */
+		enum smcr_row row;     /* the row of the table for the other side */
 	} rows[] = {
 		{ { .from = S, .type = SMCR_LLC_CONFIRM_LINK }, SMCR_ROW_ERR_19 },
 		{ { .from = C, .type = SMCR_LLC_CONFIRM_LINK, .reply = true }, SMCR_ROW_ERR_21 },
@@ -128,7 +128,8 @@ static void first_contact_ends(void **state)
 	PROVES("ERR-15 ERR-19 ERR-21 ERR-24 ERR-25 ERR-27 ERR-30 RV-6 RV-8");
 }
 
-/** The server's next CONTINUATION in its name, with one pair that fits and one for an RMB more. */
+/** The server's next CONTINUATION, sent in its name: one pair fits, and one belongs to another
+ *  RMB. */
 static void owe_more(struct pair *pair, uint32_t other_ref_rkey)
 {
 	const struct smcr_slab *slab = pair_lgr(pair, S)->rmbs;
@@ -146,9 +147,9 @@ static void owe_more(struct pair *pair, uint32_t other_ref_rkey)
 }
 
 /**
- * A server that owes more CONTINUATIONs in first contact. By the RFC it has one RMB then
- * (3.5.1.6.3), so one that names a second is out of sync (A60). Deployed ones may tell of more;
- * when the next CONTINUATION does not come the client does not wait for ever.
+ * In first contact the server announces more CONTINUATIONs. By the RFC it has one RMB then
+ * (3.5.1.6.3), so a CONTINUATION that names a second RMB is out of sync (A60). Deployed servers may
+ * tell of more. When the next CONTINUATION does not come, the client does not wait for ever.
  */
 static void server_owes_more_rmbs(void **state)
 {
@@ -182,7 +183,7 @@ static struct smcr_llc_msg delete_second(bool reply)
 	return msg;
 }
 
-/** `side` has asked on link 1 for the deletion of link 2, which is not its to use any more. */
+/** `side` has asked on link 1 for the deletion of link 2, and does not use link 2 any more. */
 static void asked_to_delete_second(struct pair *pair, int side)
 {
 	const struct pair_msg *asked = pair_last_llc(pair, side, SMCR_LLC_DELETE_LINK, false);
@@ -194,7 +195,7 @@ static void asked_to_delete_second(struct pair *pair, int side)
 	assert_int_equal(pair_link_view(pair, side, 2).state, SMCR_LINK_FAILED);
 }
 
-/** What is left has one link, and data go over it. */
+/** The group is left with one link, and data flow on it. */
 static void open_with_one_link(struct pair *pair, int c, int side)
 {
 	assert_int_equal(pair_end(pair, c, side)->established, 1);
@@ -228,7 +229,7 @@ static void second_link_is_not_confirmed(void **state)
 			pair_inject_llc(pair, C, 1, &reply);
 			pair_pump(pair);
 			open_with_one_link(pair, c, S);
-		} else { /* link 1 is no better then (ERR-36) */
+		} else { /* link 1 has failed too (ERR-36) */
 			pair_run(pair, 400 * MILLI);
 			reset_and_cleaned_up(pair, c, S);
 		}
@@ -238,7 +239,8 @@ static void second_link_is_not_confirmed(void **state)
 }
 
 /** ERR-28: CONFIRM LINK does not come on link 2. The client's program waits until the client has
- *  answered the server's DELETE LINK; later the client tells of its RNIC without a link. */
+ *  answered the server's DELETE LINK. Later the client tells the server of its RNIC that has no
+ *  link. */
 static void second_link_is_not_asked_for(void **state)
 {
 	(void)state;
@@ -256,7 +258,7 @@ static void second_link_is_not_asked_for(void **state)
 		asked_to_delete_second(pair, C);
 		pair_run(pair, PATIENCE - 300 * MILLI);
 		still_waiting(pair, c, C);
-		if (!answered) { /* link 1 is tested, and no better (ERR-33) */
+		if (!answered) { /* link 1 is tested, and has failed too (ERR-33) */
 			pair_run(pair, 5 * SECOND);
 			reset_and_cleaned_up(pair, c, C);
 			pair_free(pair);
@@ -281,7 +283,8 @@ static void second_link_is_not_asked_for(void **state)
 	PROVES("ERR-28 RV-12");
 }
 
-/** What a Decline says is not acted upon; that nothing came for a while tells of the path. */
+/** The reason in a Decline is not believed. That nothing else came for a while shows a problem of
+ *  the path. */
 static void declines_are_not_believed(void **state)
 {
 	static const uint32_t diagnoses[] = { SMCR_REASON_CONFIRM_LINK_FAILED,
