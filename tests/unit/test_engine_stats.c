@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What an engine counts for operators: both ends of a connection count the same, and what has ended
- * counts on. */
+/* What an engine counts for operators. Both ends of a connection count the same, and connections
+ * that have ended stay counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -92,7 +92,7 @@ static void outcomes_are_counted_by_role(void **state)
 		assert_int_equal(sum(stats.established[!role], 2), 0);
 		assert_int_equal(stats.fallbacks[role], 1);
 		assert_int_equal(stats.fallbacks[!role], 0);
-		/* Each with a time; the first has brought its group. */
+		/* Each rendezvous has its time; the first one has made the group. */
 		assert_int_equal(sum(stats.handshakes[1].counts, SMCR_TIME_CLASSES), 1);
 		assert_int_equal(sum(stats.handshakes[0].counts, SMCR_TIME_CLASSES), 1);
 		assert_int_equal(stats.groups_up, 1);
@@ -104,7 +104,7 @@ static void outcomes_are_counted_by_role(void **state)
 	pair_free(pair);
 }
 
-/** A handshake has lasted from its first message until data may flow. */
+/** The time of a rendezvous runs from its first message until data may flow. */
 static void handshakes_are_timed(void **state)
 {
 	(void)state;
@@ -116,13 +116,13 @@ static void handshakes_are_timed(void **state)
 	pair_run(pair, 1000000);
 	struct smcr_engine_stats stats = stats_of(pair, C);
 	assert_true(stats.handshakes[1].sum_us >= 30000);
-	assert_int_equal(sum(stats.handshakes[1].counts, 6), 0); /* up to 20 ms */
+	assert_int_equal(sum(stats.handshakes[1].counts, 6), 0); /* none within 20 ms */
 	assert_int_equal(stats.handshakes[1].counts[6], 1);
 	pair_free(pair);
 }
 
-/** What one side sends the other one receives, message by message; also when the connection is
- *  over. */
+/** Each side has received the messages that the other side has sent, also after the connection has
+ *  ended. */
 static void both_sides_count_the_same(void **state)
 {
 	int c;
@@ -154,7 +154,7 @@ static void both_sides_count_the_same(void **state)
 	pair_free(pair);
 }
 
-/** Once for each time that it becomes full, whatever is said while it is. */
+/** A buffer counts once each time that it becomes full, whatever else is sent while it is full. */
 static void full_buffers_are_counted(void **state)
 {
 	int c;
@@ -172,7 +172,7 @@ static void full_buffers_are_counted(void **state)
 	assert_int_equal(view_of(pair, c, C).rx_full, 1);
 	assert_int_equal(view_of(pair, c, C).rx_unread, window);
 	assert_int_equal(view_of(pair, c, C).rx_window, 0);
-	pair_send(pair, c, S, view.sndbuf_size, 2); /* all that waits for the window */
+	pair_send(pair, c, S, view.sndbuf_size, 2); /* fills the peer's window */
 	pair_pump(pair);
 	assert_int_equal(view_of(pair, c, S).tx_full, window == view.sndbuf_size ? 2 : 1);
 	assert_int_equal(view_of(pair, c, S).tx_window_full, 1);
@@ -204,7 +204,7 @@ static void messages_have_ages_and_a_round_trip(void **state)
 	assert_int_equal(view.said_us, 1000);
 	assert_true(view.rtt_us >= 700 && view.rtt_us <= 1000);
 	assert_int_equal(view_of(pair, c, C).heard_us, 1000);
-	pair_send(pair, c, S, 1, 1); /* each one is timed that has nobody before it */
+	pair_send(pair, c, S, 1, 1); /* a CDC is timed if no other is on its way */
 	pair_pump(pair);
 	assert_int_equal(view_of(pair, c, S).rtt_us, 1);
 	pair_free(pair);
@@ -226,7 +226,8 @@ static void urgent_bytes_are_counted(void **state)
 	pair_free(pair);
 }
 
-/** Links fail: moves, failovers, and how long the connections stood still. */
+/** Links fail: moves and failovers are counted, and how long connections stood still is measured.
+ */
 static void failovers_are_counted_and_timed(void **state)
 {
 	int c;
@@ -236,9 +237,9 @@ static void failovers_are_counted_and_timed(void **state)
 	pair->side[S].hold_completions = true;
 	pair->side[S].hold_link = used;
 	pair_send(pair, c, S, 10, 1);
-	pair->side[C].hung = true; /* it does not say that the link may go */
+	pair->side[C].hung = true; /* the client does not confirm that the link may go */
 	pair_fail_link(pair, S, used);
-	pair_run(pair, 7000); /* what is outstanding there is waited for */
+	pair_run(pair, 7000); /* requests in flight on the old link are waited for */
 	pair->side[S].hold_completions = pair->side[C].hung = false;
 	pair_run(pair, 1000);
 	pair_expect(pair, c, C, 10, 1);
@@ -249,11 +250,11 @@ static void failovers_are_counted_and_timed(void **state)
 	assert_int_equal(view_of(pair, c, S).moves, 1);
 	assert_int_equal(sum(stats.failover_gaps.counts, SMCR_TIME_CLASSES), 1);
 	assert_in_range(stats.failover_gaps.sum_us, 6000, 8000);
-	assert_int_equal(stats.tx.bytes, stats_of(pair, C).rx.bytes); /* no replay counts */
+	assert_int_equal(stats.tx.bytes, stats_of(pair, C).rx.bytes); /* a replay does not count */
 	pair_free(pair);
 }
 
-/** A connection that ends while it waits for a link is no failover. */
+/** A connection that ends while it waits for a link does not count as a failover. */
 static void who_never_moves_has_no_gap(void **state)
 {
 	int c;
@@ -270,8 +271,8 @@ static void who_never_moves_has_no_gap(void **state)
 	pair_free(pair);
 }
 
-/** What is smaller than it would be with all memory free counts; what is smaller because little is
- *  needed does not. */
+/** A buffer counts as smaller if it would be larger with all memory free. A buffer that is small
+ *  because little is needed does not count. */
 static void smaller_buffers_for_want_of_memory_are_counted(void **state)
 {
 	(void)state;
@@ -338,7 +339,7 @@ static void rmbs_have_owners_and_fill(void **state)
 	assert_int_equal(rmbs.used, 2);
 	assert_ptr_equal(rmbs.owner, pair_end(pair, c, C));
 
-	/* One by one they are the same ones. */
+	/* A walk that shows one RMB at a time shows the same RMBs. */
 	struct rmbs one = { .enough = true };
 	uint64_t fill = 0;
 	unsigned int n = 0;

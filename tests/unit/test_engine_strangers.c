@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Version 2 in CLC with peers that say less, or something else, and with strangers who pretend to
- * be one of them (docs/version-2.md). */
+/* Version 2 in CLC with peers that tell less than smcrd, or something else, and with hosts that
+ * pretend to be one of them (docs/version-2.md). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,8 @@
 #define S PAIR_SERVER
 #define C PAIR_CLIENT
 
-/** Take the client's messages of one type off the wire, to be sent on changed. */
+/** Takes the client's messages of one type off the wire. The test changes them and sends them on.
+ */
 struct caught {
 	uint8_t type;
 	struct smcr_clc_msg msg;
@@ -52,7 +53,7 @@ static struct smcr_clc_msg catch_clc(struct pair *pair, uint8_t type, int *ret_c
 	return caught.msg;
 }
 
-/** Deployed clients that offer version 2 only tell neither peer ID nor GID nor MAC of version 1. */
+/** Deployed clients that offer version 2 only do not tell peer ID, GID and MAC of version 1. */
 static int connect_without_id(struct pair *pair)
 {
 	int conn;
@@ -66,7 +67,8 @@ static int connect_without_id(struct pair *pair)
 	return conn;
 }
 
-/** Confirm tells who it is; then connections with and without ID find the group. */
+/** The Confirm tells who the peer is. After that connections with and without peer ID find the
+ *  group. */
 static void a_proposal_without_peer_id(void **state)
 {
 	(void)state;
@@ -88,14 +90,14 @@ static void a_proposal_without_peer_id(void **state)
 	pair_free(pair);
 }
 
-/** Of all groups the one that began last is left in `arg`. */
+/** The latest group of all is left in `arg`. */
 static void copy_lgr(void *arg, const struct smcr_lgr_view *view)
 {
 	*(struct smcr_lgr_view *)arg = *view;
 }
 
-/** Another instance behind the same address does not know the group: out of sync, and the next
- *  connection founds a new one. */
+/** Another instance at the same address does not know the group: it declines as out of sync, and
+ *  the next connection makes a new group. */
 static void a_peer_without_id_starts_again(void **state)
 {
 	(void)state;
@@ -121,7 +123,7 @@ static void a_peer_without_id_starts_again(void **state)
 	smcr_engine_each_lgr(pair->side[S].engine, copy_lgr, &last);
 	assert_int_equal(pair_engine_view(pair, S).num_lgrs, 2);
 	assert_memory_equal(last.peer_id, config.peer_id, SMCR_PEER_ID_LEN);
-	pair_run(pair, 5000000); /* the old group does not answer any more */
+	pair_run(pair, 5000000); /* nobody answers on the old group */
 	assert_int_equal(pair_end(pair, first, S)->reset, 1);
 	assert_int_equal(pair_engine_view(pair, S).num_lgrs, 1);
 	assert_memory_equal(pair_lgr_view(pair, S).peer_id, config.peer_id, SMCR_PEER_ID_LEN);
@@ -129,8 +131,8 @@ static void a_peer_without_id_starts_again(void **state)
 	pair_free(pair);
 }
 
-/** A client waits for a first contact of its own host, not for one without peer ID that another
- * host pretends to make from its address. */
+/** A client waits for a first contact of its own host. It does not wait for a first contact without
+ *  peer ID that another host forges from its address. */
 static void somebody_else_is_first(void **state)
 {
 	(void)state;
@@ -159,8 +161,8 @@ static void somebody_else_is_first(void **state)
 	PROVES("RV-15 SEC-6");
 }
 
-/** Some client has a group found by naming its peer, by address or ID, and declines as out of sync.
- */
+/** A client's Proposal names a peer, by address or ID, so that the server offers the group with it.
+ *  The client declines as out of sync. */
 static void says_out_of_sync(struct pair *pair, const struct smcr_clc_msg *proposal,
 			     const uint8_t peer_id[SMCR_PEER_ID_LEN])
 {
@@ -177,7 +179,7 @@ static void says_out_of_sync(struct pair *pair, const struct smcr_clc_msg *propo
 	assert_int_equal(pair_end(pair, conn, S)->fallback, 1);
 }
 
-/** @return is the server's answer to that Proposal one of a first contact? */
+/** @return true if the server's answer to that Proposal makes a first contact */
 static bool makes_first_contact(struct pair *pair, const struct smcr_clc_msg *proposal)
 {
 	struct smcr_clc_msg accept;
@@ -189,8 +191,8 @@ static bool makes_first_contact(struct pair *pair, const struct smcr_clc_msg *pr
 	return accept.accept.first_contact;
 }
 
-/** It is asked whether it is still there, not just ended, also if it seems to say so itself:
- * anybody can know its peer ID. */
+/** The group does not end at once: its peer is asked on a link whether it still knows the group.
+ *  This is so even if the Decline has the peer's ID, which anybody can know. */
 static void out_of_sync_says_somebody_else(void **state)
 {
 	(void)state;
@@ -212,7 +214,7 @@ static void out_of_sync_says_somebody_else(void **state)
 		int second = v2 ? connect_without_id(pair) : pair_connected(pair);
 		pair_exchange(pair, second);
 		assert_int_equal(pair_engine_view(pair, S).num_lgrs, 1);
-		/* until it has answered it gets no new connection */
+		/* as long as the peer has not answered, the group gets no new connection */
 		struct pair_pick pick = { .from = S,
 					  .type = SMCR_LLC_TEST_LINK,
 					  .verdict = PAIR_HOLD };
@@ -232,7 +234,7 @@ static void out_of_sync_says_somebody_else(void **state)
 	PROVES("CLC-14 ERR-9 SEC-6");
 }
 
-/** A group that its peer has lost does not answer, and ends. */
+/** The peer has lost the group: it does not answer, and the group ends. */
 static void out_of_sync_is_true(void **state)
 {
 	(void)state;
@@ -261,7 +263,7 @@ static void decline_is_last(struct pair *pair, int conn, int to, enum smcr_reaso
 	assert_int_equal(answer.decline.diagnosis, reason);
 }
 
-/** Somebody at an address of this host says that he is another host's smcrd. */
+/** A Proposal from an address of this host claims to come from another host's smcrd. */
 static void a_peer_at_an_own_address(void **state)
 {
 	(void)state;
@@ -281,7 +283,7 @@ static void a_peer_at_an_own_address(void **state)
 		pair_inject_clc(pair, conn, S, &accept);
 		pair_pump(pair);
 		decline_is_last(pair, conn, S, SMCR_REASON_OWN_HOST);
-		/* we ourselves may */
+		/* this host's smcrd may connect to itself */
 		struct smcr_config own = pair_config(S);
 		memcpy(proposal.proposal.peer_id, own.peer_id, SMCR_PEER_ID_LEN);
 		pair->side[S].self = pair->side[C].self = true;
@@ -295,7 +297,7 @@ static void a_peer_at_an_own_address(void **state)
 	PROVES("SEC-6");
 }
 
-/** Who confirms is who the group is with, also if the Proposal did not say who that is. */
+/** The Confirm decides who the group's peer is, also if the Proposal did not say it. */
 static void a_confirm_of_somebody_else(void **state)
 {
 	(void)state;
@@ -312,8 +314,8 @@ static void a_confirm_of_somebody_else(void **state)
 	pair_free(pair);
 }
 
-/** Deployed servers connect their QP to the GID and the MAC of the Proposal: with another one by
- * now there is nothing to confirm. */
+/** Deployed servers connect their QP to GID and MAC of the Proposal. If the client's RNIC has
+ *  changed meanwhile, the client cannot confirm. */
 static void an_rnic_that_changes(void **state)
 {
 	(void)state;
@@ -345,8 +347,8 @@ static void an_rnic_that_changes(void **state)
 	PROVES("ERR-3");
 }
 
-/** A client that has nothing to offer may decline instead, in either form; there is no group that
- *  could be out of sync. */
+/** A client that has nothing to offer may decline instead of a Proposal, in either form. No group
+ *  can be out of sync then. */
 static void a_decline_in_place_of_a_proposal(void **state)
 {
 	(void)state;
@@ -362,14 +364,15 @@ static void a_decline_in_place_of_a_proposal(void **state)
 		pair_pump(pair);
 		assert_int_equal(pair_end(pair, conn, S)->fallback, 1);
 		assert_int_equal(pair_end(pair, conn, S)->last.peer_reason, SMCR_REASON_NO_DEVICE);
-		assert_null(pair_end(pair, conn, C)->in); /* none is answered */
+		assert_null(pair_end(pair, conn, C)->in); /* the server answers none of them */
 		pair_free(pair);
 	}
 	PROVES("ERR-1");
 }
 
-/** Deployed clients look for a gateway themselves if the server knows of one, and decline if there
- * is none; without one they send packets that no router forwards. */
+/** If the server tells that it reaches the client through a gateway, deployed clients look for
+ *  their own gateway and decline if there is none. If the server does not tell it, they send
+ *  packets that no router forwards. */
 static void through_a_router(void **state)
 {
 	(void)state;
@@ -401,8 +404,9 @@ static bool uses_mac(struct pair *pair, int side, uint8_t link)
 	return memcmp(pair_qp_peer(pair, side, link)->mac, none, SMCR_MAC_LEN) != 0;
 }
 
-/** RNICs turn the MAC that a peer tells into the host's neighbour entry for the GID's address. A
- * peer from behind a router must not have that: it could name the router's address. */
+/** An RNIC writes the MAC that a peer tells into the host's neighbour entry for the address of the
+ *  GID. A peer behind a router must not choose that MAC: it could give the router's address another
+ *  one. */
 static void a_mac_from_afar(void **state)
 {
 	(void)state;
@@ -420,7 +424,7 @@ static void a_mac_from_afar(void **state)
 		pair_close(pair, conn);
 		pair_free(pair);
 	}
-	/* nor is there anybody with an address of another network on this one */
+	/* an address of another network is behind a router too */
 	struct pair *pair = pair_new_with("A", "A", 1);
 	int conn;
 	struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_CONFIRM, &conn);
@@ -435,7 +439,7 @@ static void a_mac_from_afar(void **state)
 	PROVES("SEC-2 SEC-6");
 }
 
-/** A Confirm that names this GID or MAC, if not NULL, is declined; then the pair is freed. */
+/** A Confirm with this GID or MAC, if not NULL, is declined. Frees the pair. */
 static void expect_no_peer(struct pair *pair, const uint8_t *gid, const uint8_t *mac)
 {
 	int conn;
@@ -445,7 +449,7 @@ static void expect_no_peer(struct pair *pair, const uint8_t *gid, const uint8_t 
 	if (mac)
 		memcpy(msg.accept.mac, mac, SMCR_MAC_LEN);
 	pair_inject_clc(pair, conn, C, &msg);
-	pair_run(pair, 1100000); /* a Decline of the client's might cross the server's */
+	pair_run(pair, 1100000); /* the server's Decline might cross one of the client */
 	assert_int_equal(pair_last_clc(pair, S, SMCR_CLC_DECLINE)->clc.decline.diagnosis,
 			 SMCR_REASON_QP_NOT_READY);
 	assert_int_equal(pair_end(pair, conn, S)->fallback, 1);
@@ -453,8 +457,7 @@ static void expect_no_peer(struct pair *pair, const uint8_t *gid, const uint8_t 
 	pair_free(pair);
 }
 
-/** The server's RNIC gets the addresses 10.99.5.1/22, 10.98.0.0/31 and fd00::9/64 beside its own.
- */
+/** Beside its own addresses the server's RNIC gets 10.99.5.1/22, 10.98.0.0/31 and fd00::9/64. */
 static void add_networks(struct pair *pair)
 {
 	struct smcr_device_info info = pair->side[S].devices[0];
@@ -465,8 +468,8 @@ static void add_networks(struct pair *pair)
 	pair_update_device(pair, S, &info);
 }
 
-/** No other host's RNIC has such a GID. What is sent there would reach ourselves, all hosts,
- * nobody. */
+/** No other host's RNIC can have such a GID. Packets to it would reach this host, all hosts, or no
+ *  host. */
 static void gids_that_no_peer_has(void **state)
 {
 	(void)state;
@@ -480,7 +483,7 @@ static void gids_that_no_peer_has(void **state)
 		{ [10] = 0xFF, [11] = 0xFF, [12] = 255, [13] = 255, [14] = 255, [15] = 255 },
 	};
 	const size_t count = sizeof(gids) / sizeof(gids[0]);
-	for (size_t i = 0; i <= count; i++) { /* the last time: the server's own */
+	for (size_t i = 0; i <= count; i++) { /* at last the server's own GID */
 		TRIES("row %zu", i);
 		struct pair *pair = pair_new_with("A", "A", 1);
 		const uint8_t *own = pair->side[S].devices[0].gid;
@@ -489,8 +492,8 @@ static void gids_that_no_peer_has(void **state)
 	PROVES("SEC-6");
 }
 
-/** What goes to all hosts of one of our networks is for no single one, nor what goes to an address
- * that we have beside the RNIC's. A network of two hosts has no broadcast address. */
+/** Broadcast addresses of networks of this host belong to no single host, and other addresses of
+ *  this host to no other. A network of two hosts has no broadcast address. */
 static void addresses_of_our_networks(void **state)
 {
 	(void)state;
@@ -535,7 +538,7 @@ static void macs_that_no_peer_has(void **state)
 	PROVES("SEC-6");
 }
 
-/** A client that breaks the rules at once. */
+/** The client breaks the rules of the protocol at once. */
 static void breaks_the_rules(struct pair *pair)
 {
 	static const uint8_t garbage[44] = { 1 };
@@ -545,7 +548,7 @@ static void breaks_the_rules(struct pair *pair)
 	assert_int_equal(pair_end(pair, conn, S)->failed, 1);
 }
 
-/** Who fills the log is named there, and fills it with one line a minute. */
+/** The log names the peer that breaks the rules, and has one line a minute about it. */
 static void the_log_names_who_breaks_the_rules(void **state)
 {
 	(void)state;
@@ -587,7 +590,7 @@ static void confirms_that_are_declined(void **state)
 		msg.accept.fce.max_conns -= reasons[i] == SMCR_REASON_MAX_CONNS;
 		msg.accept.fce.max_links -= reasons[i] == SMCR_REASON_MAX_LINKS;
 		pair_inject_clc(pair, conn, C, &msg);
-		pair_run(pair, 1100000); /* a Decline of the client's might cross the server's */
+		pair_run(pair, 1100000); /* the server's Decline might cross one of the client */
 		const struct smcr_clc_decline *d =
 			&pair_last_clc(pair, S, SMCR_CLC_DECLINE)->clc.decline;
 		assert_int_equal(d->version, 2);
@@ -602,7 +605,7 @@ static void confirms_that_are_declined(void **state)
 	}
 }
 
-/* ---- whose host can be reached ---- */
+/* ---- hosts that can be reached ---- */
 
 static void a_host_is_reached_while_it_has_an_active_link(void **state)
 {
@@ -612,7 +615,7 @@ static void a_host_is_reached_while_it_has_an_active_link(void **state)
 	struct smcr_addr peer = pair_params(pair, C, SMCR_ROLE_CLIENT, conn).peer, other = peer;
 	const struct smcr_engine *engine = pair->side[C].engine;
 	other.ip[3]++;
-	peer.port++; /* any of its ports */
+	peer.port++; /* any port of the peer */
 	assert_true(smcr_engine_reaches(engine, &peer));
 	assert_false(smcr_engine_reaches(engine, &other));
 	pair_fail_link(pair, C, 1);

@@ -27,7 +27,7 @@ static void reuse_of_the_group(void **state)
 	const struct smcr_clc_accept *a = &pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept;
 	assert_false(a->first_contact);
 	for (size_t i = 0; i < pair->log_len; i++)
-		assert_true(pair->log[i].is_clc); /* no LLC at all */
+		assert_true(pair->log[i].is_clc); /* no LLC message */
 	assert_int_equal(pair_num_qps(pair, S), qps);
 	/* another element of the same RMB, another token */
 	assert_int_equal(a->rmbe_index, 2);
@@ -39,8 +39,8 @@ static void reuse_of_the_group(void **state)
 	PROVES("RS-1 RS-2 RS-3 RMB-7 CLC-12");
 }
 
-/** An alert token names a connection, not an element: that of an old one is not taken for the one
- *  that has the element now. */
+/** An alert token names a connection, not an element: a CDC with the token of an old connection
+ *  does not count for the connection that has the element now. */
 static void stale_token(void **state)
 {
 	(void)state;
@@ -61,7 +61,7 @@ static void stale_token(void **state)
 	assert_int_equal(pair_engine_view(pair, S).cdc_dropped_token, 1);
 	assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_ACTIVE);
 	pair_exchange(pair, second);
-	/* a token of another group is no token here either */
+	/* a token of another group's connection does not count in this group */
 	int back = pair_connect(pair, S);
 	pair_pump(pair);
 	struct smcr_cdc other = cdc;
@@ -84,8 +84,8 @@ static size_t readable(struct smcr_conn *conn)
 	return len;
 }
 
-/** A peer has written farther than it told, and closed in order. What it left there is not zeroed
- * (A62), and nobody gets to read it: the next connection has what its own peer tells of. */
+/** A peer has written farther than its cursor told, and closed in good order. Its bytes stay in the
+ *  element (A62), but nobody reads them: the next connection has only what its own peer tells. */
 static void leftovers_of_a_disorderly_peer(void **state)
 {
 	(void)state;
@@ -125,17 +125,17 @@ static void client_may_write_at_once(void **state)
 	pair_set_pick(pair, &pick);
 	int second = pair_connect(pair, C);
 	pair_pump(pair);
-	/* its Confirm is on its way: the client is open, the server is not */
+	/* the Confirm is on its way: the client is open, the server is not */
 	assert_int_equal(pair_end(pair, second, C)->established, 1);
 	assert_int_equal(pair_end(pair, second, S)->established, 0);
 	pair_send(pair, second, C, 500, 5);
 	pair_pump(pair);
 	assert_int_equal(pair_end(pair, second, S)->readable, 0);
 	pair_set_pick(pair, NULL);
-	pair_pump(pair); /* kept, and delivered now */
+	pair_pump(pair); /* the data were kept, and are delivered now */
 	assert_int_equal(pair_end(pair, second, S)->established, 1);
 	pair_expect(pair, second, S, 500, 5);
-	/* the server writes as soon as it has processed Confirm */
+	/* the server writes as soon as it has processed the Confirm */
 	pair_send(pair, second, S, 400, 6);
 	pair_pump(pair);
 	pair_expect(pair, second, C, 400, 6);
@@ -145,7 +145,7 @@ static void client_may_write_at_once(void **state)
 	PROVES("RS-8 RS-9 RS-10 RV-13");
 }
 
-/* ---- what CLC may name ---- */
+/* ---- names in CLC messages ---- */
 
 static struct smcr_clc_msg accept_for(struct pair *pair, const struct smcr_link *link,
 				      const struct smcr_slab *slab, uint8_t index)
@@ -168,7 +168,7 @@ static struct smcr_clc_msg accept_for(struct pair *pair, const struct smcr_link 
 	return msg;
 }
 
-/** What the client says to an Accept of ours; it is the only end of its connection. */
+/** The client's engine gets this Accept; the connection has no other end. @return its answer */
 static struct smcr_clc_msg client_answer(struct pair *pair, const struct smcr_clc_msg *accept,
 					 int *ret_conn)
 {
@@ -192,8 +192,8 @@ static void accepts_that_do_not_match(void **state)
 	const struct smcr_clc_msg good = accept_for(pair, link, slab, 3);
 	struct smcr_clc_msg bad, answer = client_answer(pair, &good, &t);
 	assert_int_equal(answer.type, SMCR_CLC_CONFIRM);
-	/* peer ID, GID, MAC and QPN must all be those of an active link; else out of sync (ERR-9)
-	 */
+	/* peer ID, GID, MAC and QPN must all belong to an active link; otherwise the client is out
+	 * of sync (ERR-9) */
 	for (int i = 0; i < 4; i++) {
 		bad = good;
 		bad.accept.rmbe_index = 4;
@@ -210,7 +210,7 @@ static void accepts_that_do_not_match(void **state)
 		assert_true(answer.decline.out_of_sync);
 		assert_int_equal(pair_end(pair, t, C)->fallback, 1);
 	}
-	/* an RToken that was never announced for that link: no SMC-R, but nothing is out of sync */
+	/* an RToken that was never announced for that link: Decline, but not out of sync */
 	bad = good;
 	bad.accept.rkey ^= 0x5555;
 	answer = client_answer(pair, &bad, &t);
@@ -219,7 +219,7 @@ static void accepts_that_do_not_match(void **state)
 	bad = good;
 	bad.accept.rmb_vaddr += 4096;
 	assert_int_equal(client_answer(pair, &bad, &t).type, SMCR_CLC_DECLINE);
-	/* the link's token on another link is no token here */
+	/* the RToken of one link is not valid on another */
 	bad = good;
 	bad.accept.rkey = slab->reg[pair_link(pair, S, 2)->slot].rkey;
 	assert_int_equal(client_answer(pair, &bad, &t).type, SMCR_CLC_DECLINE);
@@ -235,8 +235,8 @@ static void assert_out_of_sync(const struct smcr_clc_msg *answer)
 	assert_true(answer->decline.out_of_sync);
 }
 
-/** A link of a group in which the client of this connection is the server, and one of another VLAN:
- * all that the Accept says of it is right. */
+/** The Accept names a link of a group with the roles reversed, or of another VLAN; all else in it
+ *  is right. */
 static void accepts_of_a_group_that_is_none_of_theirs(void **state)
 {
 	(void)state;
@@ -266,7 +266,7 @@ static void accepts_of_a_group_that_is_none_of_theirs(void **state)
 	PROVES("RV-5 ERR-9 PLG-4");
 }
 
-/** All that leaves a side as CDC is lost: it does not know the connection any more. */
+/** All CDCs of a side are lost, as if it did not know the connection any more. */
 static enum pair_verdict deaf(struct pair *pair, const struct pair_msg *msg, void *arg)
 {
 	(void)pair;
@@ -279,8 +279,8 @@ static void make_deaf(struct pair *pair, const int *side)
 	pair->filter_arg = (void *)side;
 }
 
-/** A client that is told an element which a connection of its has: the peer has not answered for
- *  that one, so it gives way. */
+/** An Accept names an element that a connection of this client has. The peer does not answer for
+ *  the old connection, so that one ends. */
 static void reused_element_evicts_the_old_connection(void **state)
 {
 	(void)state;
@@ -292,7 +292,8 @@ static void reused_element_evicts_the_old_connection(void **state)
 	struct smcr_clc_msg accept = accept_for(pair, pair_link(pair, S, 2), slab, 1);
 	make_deaf(pair, &server);
 	struct smcr_clc_msg answer = client_answer(pair, &accept, &t);
-	assert_int_equal(answer.type, SMCR_CLC_PROPOSAL); /* not yet */
+	/* no answer yet: the peer is asked about the old connection */
+	assert_int_equal(answer.type, SMCR_CLC_PROPOSAL);
 	pair_run(pair, 1000000);
 	assert_int_equal(pair_end(pair, t, C)->established, 0);
 	assert_int_equal(pair_end(pair, c, C)->reset, 0);
@@ -306,8 +307,8 @@ static void reused_element_evicts_the_old_connection(void **state)
 	PROVES("RS-4 RMB-9");
 }
 
-/** Accepts that name an element of somebody else's connection, with the right RToken: that one
- * lives on, and whoever connects to the liar has plain TCP. */
+/** Accepts that name an element of another program's connection, with the right RToken. That
+ *  connection lives on, and the program that has connected to the liar gets plain TCP. */
 static void an_element_of_somebody_else(void **state)
 {
 	(void)state;
@@ -321,7 +322,7 @@ static void an_element_of_somebody_else(void **state)
 		if (i == 1)
 			smcr_conn_shutdown(pair_end(pair, c, C)->smc);
 		int writer = i == 2 ? C : S;
-		if (last_word) { /* and what came before was not read */
+		if (last_word) { /* the CDC that came before was not read */
 			pair_send(pair, c, writer, 100, 1);
 			smcr_conn_close(pair_end(pair, c, writer)->smc, false);
 		}
@@ -344,8 +345,8 @@ static void an_element_of_somebody_else(void **state)
 	PROVES("RMB-7 SEC-6");
 }
 
-/** Elements that would overlap others, or do not end where addresses do: RMBs have elements of one
- *  size, and what is named beyond is nowhere. */
+/** Elements that would overlap others, or reach beyond the last address: all elements of an RMB
+ *  have one size, and no RMB is beyond. */
 static void elements_that_cannot_be(void **state)
 {
 	(void)state;
@@ -364,7 +365,7 @@ static void elements_that_cannot_be(void **state)
 		struct smcr_clc_msg answer = client_answer(pair, &accept, &t);
 		assert_int_equal(answer.type, SMCR_CLC_DECLINE);
 		assert_int_equal(answer.decline.diagnosis, SMCR_REASON_RTOKEN);
-		if (i == 1) { /* the one before it ends there */
+		if (i == 1) { /* the element before it ends at the last address */
 			accept.accept.rmbe_index = 3;
 			assert_int_equal(client_answer(pair, &accept, &t).type, SMCR_CLC_CONFIRM);
 			rmb->token[0].vaddr = vaddr;
@@ -375,8 +376,8 @@ static void elements_that_cannot_be(void **state)
 	PROVES("RMB-1 SEC-6");
 }
 
-/** An Accept with the alert token of another connection: what we would say with it were meant for
- *  that one. */
+/** An Accept with the alert token of another connection: CDCs with that token would count for that
+ *  connection. */
 static void a_token_of_somebody_else(void **state)
 {
 	(void)state;
@@ -390,7 +391,7 @@ static void a_token_of_somebody_else(void **state)
 	assert_int_equal(pair_end(pair, t, C)->fallback, 1);
 	assert_int_equal(pair_end(pair, t, C)->last.reason, SMCR_REASON_RTOKEN);
 	pair_exchange(pair, c);
-	/* the peer does not know that one any more */
+	/* the peer does not know the other connection any more */
 	static const int server = S;
 	make_deaf(pair, &server);
 	assert_int_equal(client_answer(pair, &accept, &t).type, SMCR_CLC_PROPOSAL);
@@ -401,7 +402,8 @@ static void a_token_of_somebody_else(void **state)
 	PROVES("CLC-12 SEC-6");
 }
 
-/** CLC overtakes the last word on the connection that had the element: it is waited for. */
+/** CLC overtakes the last CDC of the connection that had the element: the new connection waits for
+ *  it. */
 static void the_last_word_comes_late(void **state)
 {
 	(void)state;
@@ -424,7 +426,8 @@ static void the_last_word_comes_late(void **state)
 	PROVES("RS-4 RMB-9");
 }
 
-/** The link that CLC named, or the whole group, goes while the peer is asked. */
+/** The link that CLC named, or the whole group, goes while the peer is asked about the old
+ *  connection. */
 static void a_contest_without_link(void **state)
 {
 	(void)state;
@@ -448,7 +451,7 @@ static void a_contest_without_link(void **state)
 	PROVES("RS-4 ERR-1");
 }
 
-/** Send a Confirm of ours to the server after its Accept; returns its end. */
+/** After the server's Accept it gets a Confirm that the test has made. @return the server's end */
 static struct pair_end *server_confirm(struct pair *pair,
 				       void (*change)(struct pair *pair, struct smcr_clc_accept *))
 {
@@ -491,7 +494,7 @@ static void other_mac(struct pair *pair, struct smcr_clc_accept *confirm)
 	confirm->mac[5] ^= 3;
 }
 
-/** The MAC and GID of the client's other RNIC. */
+/** Puts MAC and GID of the client's other RNIC into the Confirm. */
 static void gid_of_the_other_link(struct pair *pair, struct smcr_clc_accept *confirm)
 {
 	memcpy(confirm->gid, pair_link_view(pair, C, 2).local_gid, SMCR_GID_LEN);
@@ -504,7 +507,7 @@ static void other_address(struct pair *pair, struct smcr_clc_accept *confirm)
 	confirm->rmb_vaddr += 4096;
 }
 
-/** The RMB's RToken on the other link. */
+/** Puts the RMB's RToken on the other link into the Confirm. */
 static void rkey_of_the_other_link(struct pair *pair, struct smcr_clc_accept *confirm)
 {
 	confirm->rkey = pair_lgr(pair, C)->rmbs->reg[pair_link(pair, C, 2)->slot].rkey;
@@ -535,8 +538,8 @@ static void third_link(struct pair *pair, struct smcr_clc_accept *confirm)
 	name_link(pair, confirm, 3);
 }
 
-/** The client has confirmed a third link, which the server has not heard yet: Confirm may name it
- * (RS-6). */
+/** The client has confirmed a third link, which the server does not know yet: a Confirm may name
+ *  that link (RS-6). */
 static void link_that_is_being_confirmed(void **state)
 {
 	(void)state;
@@ -580,7 +583,7 @@ static void confirms_that_do_not_match(void **state)
 	int c;
 	struct pair *pair = pair_grouped(2, &c);
 	assert_int_equal(server_confirm(pair, NULL)->established, 1);
-	/* any active link of the group will do */
+	/* a Confirm may name any active link of the group */
 	pair_free(pair);
 	pair = pair_grouped(2, &c);
 	assert_int_equal(server_confirm(pair, other_active_link)->established, 1);
@@ -609,7 +612,7 @@ static void confirms_that_do_not_match(void **state)
 				    msg.type == SMCR_CLC_ACCEPT);
 	}
 	pair_exchange(pair, c);
-	/* an element in use: the peer is asked, and has the old connection still */
+	/* an element in use: the peer is asked, and still has the old connection */
 	struct pair_end *end = server_confirm(pair, taken_element);
 	assert_int_equal(end->established + end->failed, 0);
 	pair_run(pair, 20000);
@@ -617,7 +620,7 @@ static void confirms_that_do_not_match(void **state)
 	assert_int_equal(end->last.reason, SMCR_REASON_RTOKEN);
 	assert_true(end->tcp_dead);
 	pair_exchange(pair, c);
-	/* it does not: the old one goes, the new one lives (RMB-9) */
+	/* the peer does not have it: the old connection ends, the new one lives (RMB-9) */
 	static const int client = C;
 	make_deaf(pair, &client);
 	end = server_confirm(pair, taken_element);
@@ -630,7 +633,7 @@ static void confirms_that_do_not_match(void **state)
 	PROVES("RS-6 RS-7 RMB-9 ERR-4");
 }
 
-/** The group ends while the client, which counts on the connection, waits for the outcome. */
+/** The group ends while the client waits for the outcome. */
 static void a_contest_without_group(void **state)
 {
 	(void)state;
@@ -649,8 +652,9 @@ static void a_contest_without_group(void **state)
 	PROVES("ERR-4");
 }
 
-/** The client's smcrd is stopped between Proposal and Confirm: what ends the group overtakes CLC.
- * Its Decline leaves both sides a whole TCP connection; a Confirm that was on its way does not. */
+/** The client's smcrd is stopped between Proposal and Confirm: the message that ends the group
+ *  overtakes CLC. If it declines, both sides keep a whole TCP connection. If its Confirm was on its
+ *  way, TCP is reset. */
 static void the_group_ends_before_the_clients_answer(void **state)
 {
 	(void)state;
@@ -669,7 +673,8 @@ static void the_group_ends_before_the_clients_answer(void **state)
 		smcr_engine_shutdown(pair->side[C].engine);
 		pair_pump(pair);
 		assert_null(pair_lgr(pair, S));
-		assert_int_equal(pair_end(pair, second, S)->failed, confirmed); /* TCP was reset */
+		/* TCP was reset after a Confirm */
+		assert_int_equal(pair_end(pair, second, S)->failed, confirmed);
 		pair_set_pick(pair, NULL);
 		pair_pump(pair);
 		assert_int_equal(pair_end(pair, second, S)->fallback, !confirmed);
@@ -680,7 +685,7 @@ static void the_group_ends_before_the_clients_answer(void **state)
 	PROVES("ERR-3 ERR-4");
 }
 
-/* ---- which group ---- */
+/* ---- choice of the group ---- */
 
 static int connect_in(struct pair *pair, uint8_t net)
 {
@@ -695,7 +700,7 @@ static struct smcr_lgr *group_of(struct pair *pair, int conn, int side)
 	return pair_end(pair, conn, side)->smc->lgr;
 }
 
-/** The server decides by peer and LAN: what there is, a new group, or none. */
+/** The server chooses by peer and LAN: an existing group, a new group, or none. */
 static void one_group_for_each_lan(void **state)
 {
 	(void)state;
@@ -720,7 +725,7 @@ static void one_group_for_each_lan(void **state)
 		assert_ptr_equal(group_of(pair, c[1], side), group_of(pair, c[3], side));
 		assert_ptr_not_equal(group_of(pair, c[0], side), group_of(pair, c[1], side));
 	}
-	/* The client's third LAN is none of the server's: Decline, and plain TCP with it. */
+	/* The client's third LAN is not one of the server's: the server declines. */
 	struct smcr_device_info info = pair_device(C, 2);
 	info.gid[14] = info.prefixes[0].ip[2] = 2;
 	pair_add_device_quietly(pair, C, &info);
@@ -729,7 +734,8 @@ static void one_group_for_each_lan(void **state)
 	while (!pair_end(pair, plain, S)->fallback)
 		assert_true(pair_step(pair));
 	assert_int_equal(pair_end(pair, plain, S)->last.reason, SMCR_REASON_PREFIX_MISMATCH);
-	assert_int_equal(pair_end(pair, plain, C)->fallback, 0); /* it has not read that yet */
+	/* the client has not read the Decline yet */
+	assert_int_equal(pair_end(pair, plain, C)->fallback, 0);
 	pair_pump(pair);
 	assert_int_equal(pair_end(pair, plain, C)->fallback, 1);
 	for (int i = 0; i < 4; i++)
@@ -745,14 +751,14 @@ static void reversed_roles(void **state)
 	(void)state;
 	int c;
 	struct pair *pair = pair_grouped(1, &c);
-	int back = pair_connect(pair, S); /* the server's host opens a connection */
+	int back = pair_connect(pair, S); /* the server's host opens a connection to the client's */
 	pair_pump(pair);
 	assert_true(pair_both_established(pair, back));
 	assert_true(pair_last_clc(pair, C, SMCR_CLC_ACCEPT)->clc.accept.first_contact);
 	assert_int_equal(pair_num_qps(pair, S), 2);
 	pair_exchange(pair, c);
 	pair_exchange(pair, back);
-	/* RMBs belong to one group each (PLG-3) */
+	/* each RMB belongs to one group (PLG-3) */
 	const struct smcr_lgr *one = pair_lgr(pair, S), *two = one->next;
 	assert_true(one->role != two->role);
 	assert_true(one->rmbs->reg[0].rkey != two->rmbs->reg[0].rkey);
@@ -763,7 +769,7 @@ static void reversed_roles(void **state)
 	PROVES("PLG-3 PLG-4 LG-15 RV-2");
 }
 
-/** The server has lost its group and says so with F=1 (A65). */
+/** The server has lost its group, and says so with F=1 (A65). */
 static void server_starts_anew(void **state)
 {
 	(void)state;
@@ -775,10 +781,11 @@ static void server_starts_anew(void **state)
 	pair_start_engine(&pair->side[S], &config);
 	assert_int_equal(smcr_engine_device_add(pair->side[S].engine, &pair->side[S].devices[0]),
 			 0);
-	int second = pair_connected(pair); /* PLG-2: a group more, with a QP and RMB of its own */
+	int second =
+		pair_connected(pair); /* PLG-2: another group, with a QP and an RMB of its own */
 	assert_int_equal(pair_num_qps(pair, C), 2);
 	pair_exchange(pair, second);
-	pair_send(pair, c, C, 10, 1); /* the old one is found dead */
+	pair_send(pair, c, C, 10, 1); /* the old connection finds its link dead */
 	pair_run(pair, 5000000);
 	assert_int_equal(pair_num_qps(pair, C), 1);
 	assert_int_equal(pair_end(pair, c, C)->reset, 1);
@@ -801,7 +808,7 @@ static void server_reuses_the_qpn(void **state)
 	assert_int_equal(smcr_engine_device_add(pair->side[S].engine, &pair->side[S].devices[0]),
 			 0);
 	int second = pair_connected(pair);
-	/* the old link was failed at once, not found out later */
+	/* the old link has failed at once, not when it was used */
 	assert_int_equal(pair_num_qps(pair, C), 1);
 	assert_int_equal(pair_end(pair, c, C)->reset, 1);
 	pair_exchange(pair, second);
@@ -810,8 +817,8 @@ static void server_reuses_the_qpn(void **state)
 	PROVES("PLG-5");
 }
 
-/** Anybody can say that he has a new queue pair of the number that a link leads to. The link stays
- * until something has come over it. */
+/** Any host can claim that it has a new queue pair with the number to which a link leads. The link
+ *  stays until a message of the claimed peer has come over it. */
 static void somebody_claims_the_qpn(void **state)
 {
 	(void)state;
@@ -832,7 +839,7 @@ static void somebody_claims_the_qpn(void **state)
 	PROVES("PLG-5 SEC-6");
 }
 
-/** RFC dialect: each side chooses for itself. */
+/** In the RFC's dialect each side chooses a link for itself. */
 static void links_are_chosen_independently(void **state)
 {
 	(void)state;
@@ -849,7 +856,7 @@ static void links_are_chosen_independently(void **state)
 	assert_int_equal(smcr_conn_start(pair->side[C].engine, &params, &smc), 0);
 	pair_end(pair, second, C)->smc = smc;
 	while (!pair_end(pair, second, S)->established) {
-		/* without the checks of the harness: the counts are off on purpose */
+		/* without pair_pump(), which would notice that the counts are wrong on purpose */
 		struct pair_clc *clc;
 		for (int i = 0; i < 2; i++)
 			if ((clc = pair_end(pair, second, i)->in) != NULL) {
@@ -870,8 +877,8 @@ static void links_are_chosen_independently(void **state)
 	PROVES("RS-11");
 }
 
-/** The link that CLC has named is disabled here meanwhile: the connection opens on the other one,
- * unless the peer's RMB has no RToken there. */
+/** The link that CLC has named is disabled meanwhile: the connection uses the other link, unless
+ *  the peer's RMB has no RToken there. */
 static void named_link_is_disabled(void **state)
 {
 	(void)state;
@@ -891,7 +898,7 @@ static void named_link_is_disabled(void **state)
 		struct smcr_rtoken *token = &pair_lgr(pair, S)->peer_rmbs->token[other->slot];
 		named->disabled = true;
 		token->valid = announced;
-		pair_lgr(pair, S)->llc->rkey.hold = true; /* RTokens are still being told */
+		pair_lgr(pair, S)->llc->rkey.hold = true; /* RTokens are still being announced */
 		pair_set_pick(pair, NULL);
 		while (!pair_end(pair, second, S)->established)
 			assert_true(pair_step(pair));
@@ -907,8 +914,8 @@ static void named_link_is_disabled(void **state)
 	PROVES("RS-11");
 }
 
-/** The peer waits for Accept or Confirm while an RMB is announced, on one link after the other: it
- *  is told in time that nothing comes, for it would break the TCP connection. */
+/** The peer waits for Accept or Confirm while an RMB is announced on one link after the other. A
+ *  Decline goes out in time: later the peer would break the TCP connection. */
 static void an_announcement_takes_too_long(void **state)
 {
 	(void)state;
@@ -939,8 +946,8 @@ static void an_announcement_takes_too_long(void **state)
 	PROVES("RKEY-9 ERR-10");
 }
 
-/** TCP may be far behind the links: the link that Confirm names has gone, and all those that took
- * its place one after the other. It still tells which RMB is meant (A59). */
+/** TCP may be far behind the links: the link that Confirm names has gone, and so have those that
+ *  replaced it one after the other. Confirm still tells which RMB is meant (A59). */
 static void confirm_many_links_late(void **state)
 {
 	(void)state;
@@ -975,10 +982,9 @@ static void confirm_many_links_late(void **state)
 }
 
 /**
- * The client has an RMB for each connection, as the kernel has, and a group at most 255: the
- * connections that come then are in another group, none is declined (LG-14). They come one by one,
- * or all while the first contact is under way, so that many RMBs have been promised that are not
- * announced yet.
+ * As in the kernel the client has an RMB for each connection, and a group has 255 at most. Further
+ * connections use another group; none is declined (LG-14). They come one by one, or all during the
+ * first contact, so that many RMBs are promised that are not announced yet.
  */
 static void one_rmb_a_connection(void **state)
 {
@@ -1000,7 +1006,7 @@ static void one_rmb_a_connection(void **state)
 		assert_int_equal(lgr->num_conns, SMCR_MAX_RMBS);
 		assert_int_equal(lgr->next->num_conns, 3);
 		pair_exchange(pair, c[SMCR_MAX_RMBS + 2]);
-		/* where one has left there is room again */
+		/* when a connection has left, the group takes another one */
 		pair_close(pair, c[7]);
 		c[7] = pair_connected(pair);
 		assert_int_equal(lgr->num_conns, SMCR_MAX_RMBS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The engine's rules that are tables of their own. */
+/* The engine's rules that are written as tables. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,7 +80,7 @@ static void add_link_answer(void **state)
 	PROVES("ADDL-3 LG-4");
 }
 
-/** Messages that one side with `n` RTokens needs, and pairs in all of them. */
+/** How many messages a side with `n` RTokens needs; together they list all pairs. */
 static void count_down(unsigned int n, unsigned int want_messages)
 {
 	unsigned int pairs = 0, messages = 0;
@@ -148,18 +148,18 @@ static void decline_window(void **state)
 		bool first, committed;
 		enum smcr_decline_window want;
 	} rows[] = {
-		/* no chasing: the peer owes the next message (ERR-3) */
+		/* the peer owes the next message: wait for it (ERR-3) */
 		{ SMCR_RV_S_AWAIT_PROPOSAL, false, false, SMCR_DECLINE_LATER },
 		{ SMCR_RV_C_AWAIT_ACCEPT, false, false, SMCR_DECLINE_LATER },
 		{ SMCR_RV_S_AWAIT_CONFIRM, true, false, SMCR_DECLINE_LATER },
 		{ SMCR_RV_C_AWAIT_DECLINE, true, false, SMCR_DECLINE_LATER },
-		/* in place of the own next message (ERR-1) */
+		/* Decline instead of the own next message (ERR-1) */
 		{ SMCR_RV_S_DECIDES, false, false, SMCR_DECLINE_NOW },
 		{ SMCR_RV_S_HELD, false, false, SMCR_DECLINE_NOW },
 		{ SMCR_RV_S_ANNOUNCE, false, false, SMCR_DECLINE_NOW },
 		{ SMCR_RV_C_CONTESTED, false, false, SMCR_DECLINE_NOW },
 		{ SMCR_RV_C_ANNOUNCE, false, false, SMCR_DECLINE_NOW },
-		/* subsequent contact: never after the Accept (ERR-4) */
+		/* subsequent contact: no Decline after the Accept (ERR-4) */
 		{ SMCR_RV_S_AWAIT_CONFIRM, false, false, SMCR_DECLINE_NEVER },
 		{ SMCR_RV_S_CONTESTED, false, false, SMCR_DECLINE_NEVER },
 		/* first contact: up to the point of no return (ERR-5, ERR-7) */
@@ -192,13 +192,14 @@ static void ipv4_subnet(void **state)
 {
 	(void)state;
 	assert_true(names4(0x0A000000, 24, prefix4(10, 0, 0, 1, 24)));
-	assert_true(names4(0x0A0000FF, 24, prefix4(10, 0, 0, 1, 24))); /* host bits do not matter */
+	/* bits of the host do not count */
+	assert_true(names4(0x0A0000FF, 24, prefix4(10, 0, 0, 1, 24)));
 	assert_false(names4(0x0A000000, 24, prefix4(10, 0, 1, 1, 24))); /* another network */
 	assert_false(names4(0x0A000000, 24, prefix4(10, 0, 0, 1, 16))); /* another mask */
 	assert_false(names4(0x0A000000, 16, prefix4(10, 0, 0, 1, 24)));
 	assert_true(names4(0x0A000002, 32, prefix4(10, 0, 0, 2, 32)));
 	assert_true(names4(0, 0, prefix4(10, 0, 0, 1, 0)));
-	/* a peer that sends the mask itself: its address says the network (A1) */
+	/* a peer that sends the mask itself: its address tells the network (A1) */
 	assert_true(names4(0xFFFFFF00, 24, prefix4(10, 0, 0, 1, 24)));
 	assert_false(names4(0xFFFFFF00, 24, prefix4(10, 0, 1, 1, 24)));
 }
@@ -224,7 +225,7 @@ static void ipv6_prefixes(void **state)
 	assert_false(smcr_clc_names_prefix(&proposal, &client, &own));
 }
 
-/** The first bits decide, each of them, and no other. */
+/** Each of the first bits decides, and no other bit does. */
 static void every_bit_of_a_prefix(void **state)
 {
 	(void)state;
@@ -247,7 +248,7 @@ static void prefix_bits(void **state)
 	assert_false(smcr_prefix_match(a, b, 16));
 }
 
-/** 3.5.5.3: each cell of the matrix, for the side that receives the message. */
+/** 3.5.5.3: each cell of the matrix, at the receiver of the message. */
 static void collisions(void **state)
 {
 	enum { H = SMCR_HANDLE, Q = SMCR_QUEUE, Z = SMCR_REFUSE, G = SMCR_GAVE_UP };
@@ -259,7 +260,7 @@ static void collisions(void **state)
 	} rows[] = {
 		{ SMCR_LLC_TEST_LINK, false, SMCR_ROLE_SERVER, H, H, H },
 		{ SMCR_LLC_TEST_LINK, false, SMCR_ROLE_CLIENT, H, H, H },
-		{ SMCR_LLC_ADD_LINK, false, SMCR_ROLE_SERVER, H, H, H }, /* leaves a mark */
+		{ SMCR_LLC_ADD_LINK, false, SMCR_ROLE_SERVER, H, H, H }, /* is remembered */
 		{ SMCR_LLC_ADD_LINK, false, SMCR_ROLE_CLIENT, G, G, H },
 		{ SMCR_LLC_DELETE_LINK, false, SMCR_ROLE_SERVER, Q, Q, Q },
 		{ SMCR_LLC_DELETE_LINK, false, SMCR_ROLE_CLIENT, G, G, H },
@@ -301,7 +302,7 @@ static void collisions(void **state)
 	PROVES("SER-4");
 }
 
-/** The table of steps: a server asks and waits for replies, a client waits for requests. */
+/** The table of steps: a server asks and awaits replies, a client awaits requests. */
 static void steps(void **state)
 {
 	(void)state;

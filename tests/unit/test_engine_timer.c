@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The engine's deadlines: order, restart, stop, against a plain model. */
+/* The engine's timers: order, restart and stop, compared with a simple model. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +58,8 @@ static void random_against_model(void **state)
 		now += (uint64_t)(rand() % 20);
 		size_t before = fired.n;
 		smcr_engine_run(engine, now);
-		for (;;) { /* the model: earliest deadline, then earliest start */
+		/* the model takes the earliest deadline, and of those the first that was started */
+		for (;;) {
 			int next = -1;
 			for (int j = 0; j < TIMERS; j++)
 				if (running[j] && deadline[j] <= now &&

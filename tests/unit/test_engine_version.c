@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Version 2 in CLC: what is offered, taken and agreed on (docs/version-2.md). */
+/* Version 2 in CLC: what is offered, accepted and agreed on (docs/version-2.md). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,15 +30,15 @@ static void assert_text(const uint8_t eid[SMCR_EID_LEN], const char *text)
 	assert_string_equal(is, text);
 }
 
-/* ---- the server's decision ---- */
+/* ---- what the server decides ---- */
 
 #define V2 SMCR_CLC_VERSION_2
 #define V1 SMCR_CLC_VERSION_1
 
-/** What a Proposal offers, what the server has, and what becomes of it. */
+/** What a Proposal offers, what the server has, and what the server decides. */
 static const struct decision {
 	const char *what;
-	const char *offered; /* UEIDs */
+	const char *offered; /* UEIDs of the client */
 	bool r_v1, r_v2;
 	uint8_t release, max_conns, max_links;
 	const char *own;
@@ -104,7 +104,7 @@ static void what_a_server_takes(void **state)
 	}
 }
 
-/* ---- the client's judgement of an Accept, the server's of a Confirm ---- */
+/* ---- an Accept at the client, a Confirm at the server ---- */
 
 static const struct judgement {
 	const char *what;
@@ -150,14 +150,14 @@ static void what_a_client_takes(void **state)
 	struct smcr_clc_proposal proposal = { .version = V2, .offers_r_v1 = true };
 	config.max_links = 4;
 	smcr_clc_offer_v2(&config, pair_device(C, 0).gid, &proposal);
-	assert_int_equal(proposal.v2.max_links, 3); /* RKeys of as many fit into LLC messages */
+	assert_int_equal(proposal.v2.max_links, 3); /* as many RKeys as fit into LLC messages */
 	for (size_t i = 0; i < sizeof(judgements) / sizeof(judgements[0]); i++) {
 		TRIES("%s", judgements[i].what);
 		const struct judgement *j = &judgements[i];
 		struct smcr_clc_accept msg = message_of(j, SMCR_CLC_ACCEPT);
 		struct smcr_agreed agreed = { 0 };
 		assert_int_equal(smcr_clc_check_accept(&proposal, &msg, &agreed), j->reason);
-		assert_int_equal(agreed.version, j->version); /* a Decline has its form */
+		assert_int_equal(agreed.version, j->version); /* the form of a Decline */
 		if (j->reason || j->version == V1 || !j->first)
 			continue;
 		assert_true(agreed.direct);
@@ -165,7 +165,7 @@ static void what_a_client_takes(void **state)
 		assert_int_equal(agreed.max_conns, j->release ? j->max_conns : 255);
 		assert_int_equal(agreed.max_links, j->release ? j->max_links : 2);
 	}
-	/* what was not offered is not taken */
+	/* a version that was not offered is not accepted */
 	struct smcr_agreed agreed = { 0 };
 	struct smcr_clc_accept msg = message_of(&judgements[0], SMCR_CLC_ACCEPT);
 	proposal.offers_r_v1 = false;
@@ -219,7 +219,7 @@ static void first_and_later_contact(void **state)
 	assert_true(p->offers_r_v1 && p->offers_r_v2 && !p->offers_d);
 	assert_int_equal(p->v2.num_eids, 3);
 	assert_memory_equal(p->v2.gid, first.gid, SMCR_GID_LEN);
-	assert_memory_equal(p->mac, first.mac, SMCR_MAC_LEN); /* deployed servers use it */
+	assert_memory_equal(p->mac, first.mac, SMCR_MAC_LEN); /* deployed servers use this MAC */
 	assert_int_equal(accept->version, V2);
 	assert_text(accept->eid, "A");
 	assert_text(accept->fce.host, "host0");
@@ -256,7 +256,7 @@ static void first_and_later_contact(void **state)
 	pair_free(pair);
 }
 
-/** Nothing in common: version 1, if both may. */
+/** No UEID in common: version 1, if both sides allow it. */
 static void version_one_is_left(void **state)
 {
 	(void)state;
@@ -281,7 +281,7 @@ static void version_one_is_left(void **state)
 static void one_version_only(void **state)
 {
 	(void)state;
-	/* no version 1: what does not fit falls back to TCP, and both sides know why */
+	/* without version 1 the connection falls back to TCP, and both sides know why */
 	struct smcr_config s = pair_config_with(S, "A"), c = pair_config_with(C, "B");
 	s.versions = c.versions = SMCR_VERSIONS_2_ONLY;
 	struct pair *pair = pair_new(&s, &c, 1, 1);
@@ -294,7 +294,7 @@ static void one_version_only(void **state)
 	assert_int_equal(pair_end(pair, conn, S)->last.reason, SMCR_REASON_UEID_MISMATCH);
 	assert_int_equal(pair_end(pair, conn, C)->last.peer_reason, SMCR_REASON_NO_DEVICE);
 	pair_free(pair);
-	/* a client that offers version 1 only meets a server without it */
+	/* a client that offers only version 1, and a server without version 1 */
 	c = pair_config_with(C, "");
 	pair = pair_new(&s, &c, 1, 1);
 	conn = pair_connect(pair, C);
@@ -303,7 +303,7 @@ static void one_version_only(void **state)
 	assert_int_equal(d->version, 1);
 	assert_int_equal(d->diagnosis, SMCR_REASON_VERSION_MISMATCH);
 	pair_free(pair);
-	/* and a client that may not offer anything */
+	/* a client that may not offer any version */
 	c.versions = SMCR_VERSIONS_2_ONLY;
 	pair = pair_new(&s, &c, 1, 1);
 	conn = pair_connect(pair, C);
@@ -314,7 +314,7 @@ static void one_version_only(void **state)
 	assert_int_equal(pair_end(pair, conn, C)->fallback, 1);
 	assert_int_equal(pair_end(pair, conn, S)->fallback, 1);
 	pair_free(pair);
-	/* version 1 in spite of UEIDs */
+	/* version 1, although the client has UEIDs */
 	s = pair_config_with(S, "A");
 	c = pair_config_with(C, "A");
 	s.versions = SMCR_VERSIONS_1_ONLY;
@@ -325,7 +325,7 @@ static void one_version_only(void **state)
 	pair_free(pair);
 }
 
-/** Without an IPv4 GID there is nothing that version 2 could use. */
+/** Without an IPv4 GID version 2 cannot be used. */
 static void only_ipv4_gids(void **state)
 {
 	(void)state;
@@ -347,7 +347,7 @@ static void only_ipv4_gids(void **state)
 	}
 }
 
-/** UEIDs come and go; a peer may have a group of each version, and none mixes them. */
+/** UEIDs are added and removed. A peer may have a group of each version; no group mixes them. */
 static void a_group_of_each_version(void **state)
 {
 	(void)state;
@@ -379,7 +379,7 @@ static void a_group_of_each_version(void **state)
 			assert_ptr_equal(pair_end(pair, conns[i], side)->smc->lgr,
 					 i % 2 ? v1->next : v1);
 	}
-	/* the room for them ends, and what goes leaves the others in their order */
+	/* there can be eight UEIDs, and a deletion leaves the others in their order */
 	for (char c = 'B'; c <= 'H'; c++) {
 		assert_int_equal(smcr_ueid_parse((char[]){ c, '\0' }, ueid), 0);
 		assert_int_equal(smcr_engine_add_ueid(server, ueid), 0);
@@ -397,7 +397,7 @@ static void a_group_of_each_version(void **state)
 	pair_free(pair);
 }
 
-/** An Accept of the other version than its link's group has is out of sync. */
+/** An Accept names a link of a group of the other version: out of sync. */
 static void accept_of_the_other_version(void **state)
 {
 	(void)state;
@@ -410,7 +410,8 @@ static void accept_of_the_other_version(void **state)
 	pair_inject_clc(pair, b, S, &msg);
 	pair_pump(pair);
 	struct smcr_clc_msg answer;
-	const struct pair_clc *out = pair_end(pair, b, S)->in->next; /* behind the Proposal */
+	/* the message behind the Proposal */
+	const struct pair_clc *out = pair_end(pair, b, S)->in->next;
 	assert_int_equal(smcr_clc_decode(out->buf, out->len, &answer), 0);
 	assert_int_equal(answer.type, SMCR_CLC_DECLINE);
 	assert_int_equal(answer.decline.version, 1);
@@ -420,7 +421,7 @@ static void accept_of_the_other_version(void **state)
 	pair_free(pair);
 }
 
-/** The client's answer to an Accept that is not of first contact, and like the last one. */
+/** The client's answer to the last Accept, changed to one of a subsequent contact. */
 static struct smcr_clc_msg answer_to_named_link(struct pair *pair)
 {
 	struct smcr_clc_msg msg = pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc, answer;
@@ -430,13 +431,14 @@ static struct smcr_clc_msg answer_to_named_link(struct pair *pair)
 	msg.accept.alert_token ^= 1;
 	pair_inject_clc(pair, conn, S, &msg);
 	pair_pump(pair);
-	const struct pair_clc *out = pair_end(pair, conn, S)->in->next; /* behind the Proposal */
+	/* the message behind the Proposal */
+	const struct pair_clc *out = pair_end(pair, conn, S)->in->next;
 	assert_int_equal(smcr_clc_decode(out->buf, out->len, &answer), 0);
 	return answer;
 }
 
-/** It names a link of a group that is ending: nothing there that works, so the two are out of sync.
- */
+/** The Accept names a link of a group that is ending. The client has no working link of that
+ *  number, so it is out of sync. */
 static void accept_of_a_group_that_ends(void **state)
 {
 	(void)state;
@@ -456,8 +458,8 @@ static void accept_of_a_group_that_ends(void **state)
 	PROVES("ERR-9");
 }
 
-/** The server has a new queue pair of the number that a link of version 2 leads to, and speaks
- * version 1 now: that link is dead. */
+/** The server's new queue pair has the number to which a link of version 2 leads, and the server
+ *  now uses version 1: that link is dead. */
 static void first_contact_of_the_other_version(void **state)
 {
 	(void)state;
@@ -479,7 +481,7 @@ static void first_contact_of_the_other_version(void **state)
 	PROVES("PLG-5");
 }
 
-/** A full group takes no more; the next connection founds another one. */
+/** A full group takes no more connections; the next connection makes another group. */
 static void a_full_group(void **state)
 {
 	(void)state;
@@ -493,7 +495,7 @@ static void a_full_group(void **state)
 	assert_int_equal(lgr->num_conns, 16);
 	assert_int_equal(lgr->next->num_conns, 2);
 	assert_int_equal(pair_lgr(pair, C)->next->num_conns, 2);
-	/* where one has left there is room again */
+	/* when a connection has left, the group takes another one */
 	pair_close(pair, conns[3]);
 	conns[3] = pair_connected_well(pair);
 	assert_int_equal(lgr->num_conns, 16);
@@ -502,8 +504,8 @@ static void a_full_group(void **state)
 	pair_free(pair);
 }
 
-/** Many wait for one first contact; those that do not fit found the next group, one of them, and
- *  the others wait for that. */
+/** Many connections wait for one first contact. One of those that do not fit makes the next group,
+ *  and the others wait for that. */
 static void a_crowd(void **state)
 {
 	(void)state;
@@ -528,7 +530,7 @@ static void a_crowd(void **state)
 	pair_free(pair);
 }
 
-/* ---- what deployed peers sent once (tests/captures) ---- */
+/* ---- messages of deployed peers (tests/captures) ---- */
 
 #define MAX_CAPTURED 8
 
@@ -538,7 +540,7 @@ struct captured {
 	size_t num;
 };
 
-/** The first messages of CLC in the capture, each in a segment of its own. */
+/** Reads the first CLC messages of the capture, each in a segment of its own. */
 static void read_capture(struct captured *ret)
 {
 	struct pcap *pcap;
@@ -571,7 +573,7 @@ static struct pair *pair_for_capture(int side)
 	return side == S ? pair_new(&config, NULL, 1, 1) : pair_new(NULL, &config, 1, 1);
 }
 
-/** The last message that waits for the other end, which is not there. */
+/** The latest message to the other end, which the test speaks for. */
 static struct smcr_clc_msg answer_to(struct pair *pair, int conn, int side)
 {
 	const struct pair_clc *out = pair_end(pair, conn, side)->in;
@@ -604,7 +606,7 @@ static void a_deployed_client(void **state)
 	pair_inject_clc_raw(pair, conn, C, captured.msg[2], captured.len[2]);
 	pair_pump(pair);
 	const struct smcr_lgr *lgr = pair_lgr(pair, S);
-	assert_non_null(lgr); /* it waits for the answer to CONFIRM LINK */
+	assert_non_null(lgr); /* the group waits for the answer to CONFIRM LINK */
 	assert_memory_equal(lgr->peer_id, confirm.accept.peer_id, SMCR_PEER_ID_LEN);
 	assert_int_equal(lgr->v2.os, SMCR_CLC_OS_LINUX);
 	assert_int_equal(pair_link_view(pair, S, 1).peer_qpn, confirm.accept.qpn);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What an engine shows of itself, and that it notices when its own books do not agree: the
- * simulator and the tests of whole exchanges rely on smcr_engine_check(). */
+/* The views of an engine, and the check of its own accounts: the simulator and tests of whole
+ * exchanges rely on smcr_engine_check(). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +54,7 @@ static void names(void **state)
 	}
 }
 
-/** Bytes that wait for the window, bytes that may still be on their way, and ends. */
+/** Bytes that wait for the window, bytes that may be on their way, and ends. */
 static void view_of_a_connection(void **state)
 {
 	int c;
@@ -68,7 +68,7 @@ static void view_of_a_connection(void **state)
 	assert_memory_equal(&view.peer, &params.peer, sizeof(view.peer));
 	assert_int_equal(view.role, SMCR_ROLE_SERVER);
 	assert_int_equal(view.lgr_id, pair_lgr_view(pair, S).id);
-	assert_string_equal(view.peer_host, ""); /* in version 1 nobody tells it */
+	assert_string_equal(view.peer_host, ""); /* no peer tells its host name in version 1 */
 	assert_int_equal(view.link_number, conn->tx.link->number);
 	assert_int_equal(view.state, SMCR_STATE_ACTIVE);
 	assert_int_equal(view.pid, params.pid);
@@ -95,9 +95,10 @@ static void view_of_a_connection(void **state)
 	pair_expect(pair, c, C, 100, 1);
 	pair_expect(pair, c, S, 30, 2);
 	pair_pump(pair);
-	pair_send(pair, c, S, 16384 - 100, 3); /* what has been read was too little to be told */
+	/* too little was read for an update of the consumer cursor */
+	pair_send(pair, c, S, 16384 - 100, 3);
 	pair_pump(pair);
-	pair_send(pair, c, S, 70, 4); /* behind a full window */
+	pair_send(pair, c, S, 70, 4); /* the window is full */
 	pair_pump(pair);
 	smcr_conn_get_view(conn, &view);
 	assert_int_equal(view.tx_unsent, 70);
@@ -200,7 +201,7 @@ static void views_of_a_group(void **state)
 	assert_true(smcr_engine_walk_links(engine, 0, walk_link, &walk));
 	assert_true(smcr_engine_walk_links(engine, lgr->id, walk_link, &walk));
 	assert_int_equal(walk.links, 2);
-	walk = (struct walk){ .enough = true }; /* but no group is left in the middle */
+	walk = (struct walk){ .enough = true }; /* a walk does not stop in the middle of a group */
 	assert_false(smcr_engine_walk_lgrs(engine, 0, walk_lgr, &walk));
 	assert_false(smcr_engine_walk_links(engine, 0, walk_link, &walk));
 	assert_int_equal(walk.lgrs, 1);
@@ -224,7 +225,7 @@ static void views_of_a_group(void **state)
 	pair_free(pair);
 }
 
-/* ---- the books ---- */
+/* ---- the check of the engine's accounts ---- */
 
 static struct smcr_conn *conn_of(struct pair *pair)
 {
@@ -303,7 +304,7 @@ static void books_of_groups(void **state)
 	SPOIL(engine->count.num_qps, engine->count.num_qps + 1, "QPs");
 	SPOIL(slab->reg[link->slot].told, false, "the peer has no RToken for an RMB (RKEY-11)");
 	SPOIL(conn->tx.rmb->token[link->slot].valid, false, "no RToken for an RMB of the peer");
-	/* Not while an exchange may be changing it, nor on a link that is not active. */
+	/* Not while an exchange may change the value, nor on a link that is not active. */
 	char text[256];
 	slab->reg[link->slot].told = false;
 	conn->tx.rmb->token[link->slot].valid = false;
@@ -324,7 +325,7 @@ static void books_of_groups(void **state)
 	expect_broken(pair, "RToken");
 	slab->reg[link->slot].told = true;
 	conn->tx.rmb->token[link->slot].valid = true;
-	/* The first thing that is wrong is told. */
+	/* The check tells the first thing that is wrong. */
 	lgr->num_conns++;
 	engine->memory_used++;
 	expect_broken(pair, "group");

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RDMA goes where the IP connection goes, and nowhere else: RNICs of one LAN and of several VLANs
- * on both hosts, all with the same IP prefix, so that nothing but the VLAN tells them apart
- * (SEC-1). */
+/* RDMA uses the network of the IP connection and no other. Both hosts have RNICs on one LAN and on
+ * several VLANs, all with the same IP prefix, so that only the VLAN tells them apart (SEC-1). */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -25,7 +24,7 @@ static void add(struct pair *pair, int side, size_t n, uint16_t vlan)
 	pair_add_device(pair, side, &info);
 }
 
-/* Two RNICs a VLAN on both hosts; no two sides list them in the same order. */
+/* Two RNICs on each VLAN at both hosts; the two sides list them in different orders. */
 static struct pair *three_lans(void)
 {
 	static const uint16_t vlans[] = { VLAN_A, SMCR_NO_VLAN, VLAN_B };
@@ -81,7 +80,7 @@ static void check_link(void *arg, const struct smcr_link_view *view)
 	links->count++;
 }
 
-/* Every link of every group has an RNIC of the group's VLAN at both ends. @return links */
+/* Each link of each group has RNICs of the group's VLAN at both ends. @return number of links */
 static unsigned int check_links(const struct pair *pair)
 {
 	struct links links = { 0 };
@@ -108,14 +107,14 @@ static void each_on_its_own(void **state)
 		pair_exchange(pair, c);
 		check_links(pair);
 	}
-	assert_int_equal(pair_engine_view(pair, S).num_lgrs, 3); /* never across VLANs */
+	assert_int_equal(pair_engine_view(pair, S).num_lgrs, 3); /* a group for each VLAN */
 	assert_int_equal(pair_engine_view(pair, C).num_lgrs, 3);
-	assert_int_equal(check_links(pair), 12); /* two links each, as there are two RNICs */
+	assert_int_equal(check_links(pair), 12); /* two links each, as each VLAN has two RNICs */
 	pair_free(pair);
 	PROVES("SEC-1 LG-2");
 }
 
-/* The RNICs there are, are on other VLANs. */
+/* All RNICs are on other VLANs. */
 static void none_there(void **state)
 {
 	(void)state;
@@ -134,7 +133,7 @@ static void none_there(void **state)
 	PROVES("SEC-1");
 }
 
-/* A group grows by RNICs of its VLAN only, whichever side they appear on. */
+/* New RNICs give links only to a group of their VLAN, whichever side has them. */
 static void growing(void **state)
 {
 	(void)state;
@@ -158,7 +157,7 @@ static void growing(void **state)
 	PROVES("SEC-1");
 }
 
-/* What the group uses leaves its VLAN: the link over it ends. */
+/* The group's RNIC leaves its VLAN: the link over it ends. */
 static void leaving(void **state)
 {
 	(void)state;

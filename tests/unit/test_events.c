@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What has happened, as operators read it. */
+/* The events that operators read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,7 @@ static struct seen look(const struct events *events, uint64_t after, size_t most
 	return seen;
 }
 
-/** An event of the peer 192.0.2.`host`. */
+/** Adds an event of the peer 192.0.2.`host`. */
 static void of_peer(struct events *events, uint8_t host, uint32_t group)
 {
 	const struct smcr_event event = {
@@ -99,12 +99,12 @@ static void who_waits_is_told(void **state)
 
 static bool count_kinds(void *arg, const struct event_record *event)
 {
-	unsigned int *counts = arg; /* of one peer, of another one, of commands */
+	unsigned int *counts = arg; /* events of this peer, of another peer, of commands */
 	counts[event->kind == EVENT_COMMAND ? 2 : event->peer.ip[3] == 66]++;
 	return true;
 }
 
-/** Neither a peer nor an operator's script has the history, or the log, to itself. */
+/** Neither a peer nor an operator's script can fill the whole history, or the log. */
 static void no_peer_takes_all(void **state)
 {
 	(void)state;
@@ -153,7 +153,7 @@ static void one_line_of_text(void **state)
 			memcpy(long_text + at, "\xF0\x9F\x98\x80", 5);
 		events_command(events, "", true, long_text);
 		const struct event_record last = look(events, 2 + shift, 0).last;
-		json_t *json = json_string(last.text); /* NULL unless it is UTF-8 */
+		json_t *json = json_string(last.text); /* NULL if the text is not UTF-8 */
 		assert_non_null(json);
 		json_decref(json);
 		assert_in_range(strlen(last.text), EVENTS_TEXT_LEN - 5, EVENTS_TEXT_LEN - 1);
@@ -250,7 +250,8 @@ static void connections(void **state)
 	assert_int_equal(last.reason, SMCR_REASON_PEER_DECLINED);
 	assert_int_equal(last.peer_reason, SMCR_REASON_NO_DEVICE);
 	assert_int_equal(last.peer.port, 0);
-	assert_string_equal(last.program, "curl"); /* for the journal: not everybody may know it */
+	/* The program is for the journal: not every reader of the text may know it. */
+	assert_string_equal(last.program, "curl");
 	assert_null(strstr(last.text, "curl"));
 
 	struct conns_told told = *of_conn(CONNS_WAS_RESET, 9);
@@ -276,7 +277,7 @@ static void connections(void **state)
 	assert_string_equal(last.text, sentence);
 	assert_string_equal(event_kind_name(last.kind), "fallback");
 
-	/* Where SMC-R was not begun there is nothing to tell. */
+	/* A connection that did not begin SMC-R is no event. */
 	events_connection(events, of_conn(CONNS_STAYED_TCP, 9));
 	events_connection(events, of_conn(CONNS_REFUSED, 9));
 	assert_int_equal(look(events, 0, 0).num, 3);
@@ -285,13 +286,14 @@ static void connections(void **state)
 
 static bool count_classes(void *arg, const struct event_record *event)
 {
-	unsigned int *counts = arg; /* of links, of connections of peer 66, of other connections */
+	/* events of links, of connections of peer 66, of other connections */
+	unsigned int *counts = arg;
 	bool connection = event->kind == EVENT_RESET || event->kind == EVENT_FALLBACK;
 	counts[!connection ? 0 : event->peer.ip[3] == 66 ? 1 : 2]++;
 	return true;
 }
 
-/** However many connections a peer resets: what happened to links stays, in the log too. */
+/** However many connections a peer resets, events of links stay, and are in the log too. */
 static void connections_leave_links_alone(void **state)
 {
 	unsigned int counts[3] = { 0 }, logged = 0;
@@ -356,7 +358,7 @@ static void users_that_were_refused(void **state)
 	events_free(events);
 }
 
-/** Each kind has a name and an id of its own: 128 bits, as the journal wants them. */
+/** Each kind has its own name and its own id of 128 bits, as the journal needs them. */
 static void kinds_are_told_apart(void **state)
 {
 	(void)state;
@@ -385,7 +387,7 @@ static char *file_of(const char *name)
 	return text;
 }
 
-/** Who looks an event up in the journal's catalog finds it, and no other. */
+/** The journal's catalog has an entry for each kind of event, and no other. */
 static void the_catalog_has_all(void **state)
 {
 	(void)state;
@@ -403,7 +405,7 @@ static void the_catalog_has_all(void **state)
 	}
 }
 
-/** The manual names each kind with its MESSAGE_ID. */
+/** The manual page has each kind with its MESSAGE_ID. */
 static void the_manual_has_all(void **state)
 {
 	(void)state;
@@ -417,7 +419,7 @@ static void the_manual_has_all(void **state)
 	}
 }
 
-/** However long the pieces are. */
+/** Pieces of text of any length fit. */
 static void long_pieces(void **state)
 {
 	char name[SMCR_DEVICE_NAME_LEN], why[1000];
