@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Two engines on soft RNICs, two NICs each: what the fabric adds between them. */
+/* Two engines on soft RNICs with two NICs each: what the fabric does between engine and RNICs. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@ struct side {
 	struct {
 		uint8_t bytes[512];
 		size_t len;
-	} inbox[INBOX]; /* CLC messages that wait */
+	} inbox[INBOX]; /* CLC messages that wait to be read */
 	size_t num_inbox;
 };
 
@@ -63,7 +63,7 @@ static void on_conn_event(void *user, const struct smcr_conn_event *event)
 	}
 }
 
-/* One look of the event loop. */
+/* One turn of the event loop. */
 static void turn(struct side *side)
 {
 	smcr_engine_run(side->engine, fabric_now());
@@ -159,7 +159,7 @@ static struct rnic *nic(const struct side *side, int i)
 	return fabric_find_rnic(side->fabric, RNIC_SOFT, side->ifindex[i]);
 }
 
-/* Two links, and everything that goes with their setup is over. */
+/* A group with two links, whose setup is over. */
 static int setup(void **state)
 {
 	(void)state;
@@ -173,7 +173,9 @@ static int setup(void **state)
 		testnet_link_up(names[i][1], 1);
 	}
 	struct timespec settle = { 0, 100000000 };
-	nanosleep(&settle, NULL); /* carrier on the new pair; the devices read it when they open */
+	/* time for the kernel to see the carrier of the new interfaces; devices read it when they
+	 * are opened */
+	nanosleep(&settle, NULL);
 	side_open(&a, 0, names[0]);
 	side_open(&b, 1, names[1]);
 	connect_one(&a, SMCR_ROLE_SERVER);
@@ -248,8 +250,8 @@ static void expect_data(struct side *side, size_t len, uint32_t seed)
 	smcr_conn_rx_consume(side->conn, len);
 }
 
-/* What waits in the socket of the NIC whose link died is taken in before a failover message that
- * came by the other one. */
+/* A NIC's link dies. Packets that wait in this NIC's socket are handled before a failover message
+ * that came through the other NIC. */
 static void failover_message_comes_after_what_has_arrived(void **state)
 {
 	(void)state;
@@ -265,7 +267,7 @@ static void failover_message_comes_after_what_has_arrived(void **state)
 	testnet_enter(&net, 1);
 	testnet_link_up(client_names[dead], 0);
 	rnic_link_changed(nic(&b, dead));
-	/* Validation, the data once more, and a new CDC. */
+	/* The client sends validation, the data once more, and a new CDC. */
 	TURN_UNTIL(packets(&b, !dead, false) - left > 2 + DATA / 1024, turn(&b));
 	assert_int_equal(packets(&a, dead, true), before);
 	assert_int_equal(readable(&a), 0);
@@ -277,7 +279,7 @@ static void failover_message_comes_after_what_has_arrived(void **state)
 	assert_true(packets(&a, dead, true) - before > DATA / 1024);
 	expect_data(&a, DATA, 5);
 
-	/* And it goes on. */
+	/* The connection goes on. */
 	TURN_UNTIL(links_of(&b).active == 1, turn(&a); turn(&b));
 	send_data(&b, DATA, 6);
 	TURN_UNTIL(readable(&a) == DATA, turn(&a); turn(&b));
@@ -286,8 +288,8 @@ static void failover_message_comes_after_what_has_arrived(void **state)
 	PROVES("FO-8");
 }
 
-/* The peer does not run: its links fall silent all at once, and none is given up before the last
- * one's time, though each has an alternative. */
+/* The peer does not run, so all links fall silent at the same time. No link fails before the
+ * longest time for retries is over, though there is another link. */
 static void silence_everywhere_costs_no_link(void **state)
 {
 	(void)state;
@@ -302,8 +304,8 @@ static void silence_everywhere_costs_no_link(void **state)
 	assert_int_equal(links_of(&b).active, 2);
 }
 
-/* ADD LINK of version 2, which has brought the second link, is too long to be posted inline, and
- * for the receive buffers of version 1. */
+/* ADD LINK of version 2, which has added the second link, is too long to be posted inline, and too
+ * long for receive buffers of version 1. */
 static void long_messages(void **state)
 {
 	(void)state;
@@ -314,7 +316,7 @@ static void long_messages(void **state)
 		send_data(&b, DATA, 9);
 		TURN_UNTIL(readable(&a) == DATA, turn(&a); turn(&b));
 		expect_data(&a, DATA, 9);
-		/* once more, on the link that was added, and one is added to that */
+		/* once more: the added link carries the ADD LINK for another one */
 		testnet_enter(&net, 1);
 		testnet_link_up(client_names[round], 0);
 		rnic_link_changed(nic(&b, round));
@@ -337,14 +339,15 @@ static bool failed_link(const struct side *side, uint64_t *ret_at)
 	return true;
 }
 
-/* One path is silent, and the other one idle: it is tested, and the link given up in time. */
+/* One path is silent, and the other one is idle. The idle link is probed, and the silent one fails
+ * in time. */
 static void silence_of_one_link_costs_it(void **state)
 {
 	(void)state;
 	int dead = strcmp(links_of(&b).in_use.device_name, "soft:t1") ? 1 : 0;
 	static const char *const server_names[2] = { "t0", "u0" };
 	uint64_t start = fabric_now(), at = 0;
-	/* The server keeps its carrier, and hears nothing: another MAC. */
+	/* The server's NIC gets another MAC: it keeps its carrier, but hears nothing. */
 	testnet_enter(&net, 0);
 	testnet_link_set_mac(server_names[dead], (const unsigned char[6]){ 2, 0, 0, 0, 0, 1 });
 	send_data(&b, DATA, 8);
@@ -356,7 +359,7 @@ static void silence_of_one_link_costs_it(void **state)
 	assert_false(a.over || b.over);
 }
 
-/* What a tap has seen: [received or sent][SENDs or WRITEs], one behind the other. */
+/* The messages that a tap has seen: [received or sent][SENDs or WRITEs], in their order. */
 struct seen {
 	struct {
 		uint8_t bytes[2 * DATA];
@@ -380,12 +383,12 @@ static void see(void *ctx, const struct fabric_message *message)
 	if (seen->kind[sent][is_write].messages++ == 0)
 		seen->kind[sent][is_write].first_addr = message->remote_addr;
 	assert_true(message->marks[0] == 0 || message->marks[0] == message->link_ref);
-	message->marks[0] = message->link_ref; /* stays with the link */
+	message->marks[0] = message->link_ref; /* the marks belong to the link */
 	seen->link_ref = message->link_ref;
 }
 
-/* Whatever one side's tap sees being sent, the other side's sees being received: the same, and in
- * the same order. */
+/* Each side's tap sees as received what the other side's tap has seen as sent, in the same
+ * order. */
 static void taps_see_what_passes(void **state)
 {
 	(void)state;
@@ -415,7 +418,7 @@ static void taps_see_what_passes(void **state)
 	assert_int_equal(view.number, links_of(&a).in_use.number);
 	assert_false(smcr_engine_get_link(a.engine, at_a.link_ref + 1000, &view));
 
-	/* Without WRITEs, and not at all. */
+	/* First without WRITEs, then no tap at all. */
 	fabric_set_tap(a.fabric, NULL);
 	tap_b.writes = false;
 	const unsigned int messages = at_a.kind[0][0].messages, writes = at_b.kind[1][1].messages;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Connections move between links (RFC 7609 4.6): what is posted on the new link, byte for byte, and
- * what the receiver makes of it. */
+/* Connections move between links (RFC 7609 4.6): what is posted on the new link, byte for byte,
+ * and what the receiver does with it. */
 #include "tests/lib/connfix.h"
 
 #include "tests/lib/proves.h"
@@ -17,14 +17,14 @@ static struct connfix *with_links(unsigned int links)
 	return connfix_new(&params);
 }
 
-/* Everything posted so far was expected. */
+/* The checks that follow look only at what is posted from now on. */
 static void caught_up(struct connfix *f)
 {
 	f->seen = f->num_posts;
 	f->out_seq = f->conn->tx.cdc_seq;
 }
 
-/* The next things posted go out on this link. */
+/* The next requests are posted on this link. */
 static void expect_on(struct connfix *f, const struct smcr_link *link)
 {
 	assert_true(f->seen < f->num_posts);
@@ -32,7 +32,7 @@ static void expect_on(struct connfix *f, const struct smcr_link *link)
 		assert_int_equal(f->posts[i].link_ref, link->ref);
 }
 
-/* A message of the peer that tells what it has consumed so far: `n` bytes more. */
+/* The peer sends a CDC: it has consumed `n` bytes more. */
 static void peer_consumes(struct connfix *f, uint64_t n)
 {
 	f->peer_cons += n;
@@ -41,7 +41,7 @@ static void peer_consumes(struct connfix *f, uint64_t n)
 
 /* ---- sending ---- */
 
-/* Nothing was ever sent: number 0; nothing to replay, so the validation is alone. */
+/* Nothing was ever sent: the validation has number 0, and there is nothing to replay. */
 static void idle_connection(void **state)
 {
 	(void)state;
@@ -60,7 +60,8 @@ static void idle_connection(void **state)
 	PROVES("FO-2 FO-4 FO-5 DELL-3");
 }
 
-/* All has arrived: the number of the last CDC, and no replay. */
+/* All requests have completed: the validation has the number of the last CDC, and there is nothing
+ * to replay. */
 static void all_completed(void **state)
 {
 	(void)state;
@@ -76,7 +77,7 @@ static void all_completed(void **state)
 	PROVES("FO-5");
 }
 
-/* Nothing is known to have arrived: one merged replay with a new number. */
+/* No request has completed: one replay of all data, with a new number. */
 static void nothing_completed(void **state)
 {
 	(void)state;
@@ -98,7 +99,7 @@ static void nothing_completed(void **state)
 	PROVES("FO-5 FO-9 FO-10");
 }
 
-/* A WRITE completed and its CDC not: the data need not go again, the news must. */
+/* A WRITE has completed, and its CDC has not: the data are not sent again, the cursor is. */
 static void write_completed_only(void **state)
 {
 	(void)state;
@@ -115,8 +116,8 @@ static void write_completed_only(void **state)
 	PROVES("FO-5 FO-9");
 }
 
-/* A request that failed shows that those before it were done, one that was flushed shows nothing.
- */
+/* A request that failed shows that the requests before it arrived. A flushed request shows
+ * nothing. */
 static void what_a_failure_shows(void **state)
 {
 	(void)state;
@@ -140,7 +141,8 @@ static void what_a_failure_shows(void **state)
 	PROVES("FO-5");
 }
 
-/* What the peer has read has arrived, though its completion is lost (A32); its buffer is free. */
+/* Data that the peer has read have arrived, though their completion is lost (A32): their send
+ * buffer is free. */
 static void consumed_is_skipped(void **state)
 {
 	(void)state;
@@ -158,7 +160,7 @@ static void consumed_is_skipped(void **state)
 	PROVES("FO-10");
 }
 
-/* Over the ends of the element and of the send buffer, with data that came meanwhile. */
+/* The replay goes over the ends of element and send buffer, and includes data written meanwhile. */
 static void replay_wraps_and_takes_new_data(void **state)
 {
 	(void)state;
@@ -171,7 +173,7 @@ static void replay_wraps_and_takes_new_data(void **state)
 	smcr_link_fail(f->link, SMCR_LLC_DEL_LOST_PATH, "broken by the test");
 	connfix_run(f, 0);
 	connfix_write(f, 50);
-	expect_none(f); /* FO-3: the flush is awaited */
+	expect_none(f); /* FO-3: wait until the old link is flushed */
 	connfix_break_link(f, f->link);
 	expect_on(f, f->link2);
 	expect_validation(f, 0);
@@ -183,7 +185,7 @@ static void replay_wraps_and_takes_new_data(void **state)
 	PROVES("FO-3 FO-9 FO-10");
 }
 
-/* The window is shut: what was written is written again, and not more; B is said again. */
+/* The peer's window is full: the same bytes are written again, no others, and B is set again. */
 static void window_shut(void **state)
 {
 	(void)state;
@@ -204,8 +206,8 @@ static void window_shut(void **state)
 	PROVES("FO-9 FO-10");
 }
 
-/* A second link dies during failover, in its first list or later: the same again, number unchanged.
- */
+/* A second link fails during the failover, in its first list of requests or later: the same again,
+ * with the same number. */
 static void double_failure(void **state)
 {
 	(void)state;
@@ -230,7 +232,7 @@ static void double_failure(void **state)
 	expect_none(f);
 	connfix_free(f);
 
-	/* The validation has arrived, what follows has not. */
+	/* The validation has arrived, the requests after it have not. */
 	f = with_links(3);
 	connfix_write(f, 10);
 	connfix_complete(f);
@@ -246,9 +248,9 @@ static void double_failure(void **state)
 	PROVES("FO-14");
 }
 
-/* ---- ends that were said on the old link ---- */
+/* ---- D, C and A sent on the old link ---- */
 
-/* D, C and A that may not have arrived are said again, in the states after them. */
+/* D, C and A that may not have arrived are sent again, in each state that follows them. */
 static void ends_are_repeated(void **state)
 {
 	(void)state;
@@ -278,13 +280,13 @@ static void ends_are_repeated(void **state)
 	expect_validation(f, 0);
 	expect_flags(f, 0, C);
 	connfix_complete(f);
-	connfix_break_link(f, f->link2); /* all is said: nothing depends on links any more */
+	connfix_break_link(f, f->link2); /* both sides have sent all: no link is needed any more */
 	expect_none(f);
 	connfix_free(f);
 	PROVES("FO-9 CLOSE-3");
 }
 
-/* Both C are said; the own one was lost with its link. The peer waits for it. */
+/* Both sides have sent C, and the own C was lost with its link. The peer waits for it. */
 static void last_word_of_a_closed_connection(void **state)
 {
 	(void)state;
@@ -305,7 +307,7 @@ static void last_word_of_a_closed_connection(void **state)
 	assert_true(connfix_gone(f));
 	connfix_free(f);
 
-	/* The same for the answer to an A. */
+	/* The same for the A that answers an A. */
 	f = with_links(2);
 	connfix_peer_flags(f, 0, A);
 	expect_event(f, SMCR_CONN_RESET);
@@ -319,7 +321,8 @@ static void last_word_of_a_closed_connection(void **state)
 	PROVES("FO-9 ABORT-1");
 }
 
-/* D waits for the last completions; the link dies first. Data first, D when they have arrived. */
+/* D waits for the last completions, and the link fails before that. Data are sent again, and D
+ * when they have completed. */
 static void end_comes_after_the_replay(void **state)
 {
 	(void)state;
@@ -338,7 +341,7 @@ static void end_comes_after_the_replay(void **state)
 	PROVES("FO-9 CLOSE-2");
 }
 
-/* A connection that breaks while it moves replays no data: validation and A. */
+/* A connection that is aborted while it moves replays no data: validation and A. */
 static void abort_while_moving(void **state)
 {
 	(void)state;
@@ -357,10 +360,10 @@ static void abort_while_moving(void **state)
 	PROVES("FO-3 ABORT-1");
 }
 
-/* ---- which link ---- */
+/* ---- choice of the link ---- */
 
-/* One that may be used: with an RToken for the peer's RMB; not the disabled one, but rather that
- * one than none; else the connection waits for a link, and ends with the group. */
+/* A link needs an RToken of the peer's RMB. A disabled link is used if there is no other. Without
+ * a link the connection waits, and ends with the group. */
 static void choice(void **state)
 {
 	(void)state;
@@ -404,7 +407,8 @@ static void choice(void **state)
 	PROVES("RMB-10 FO-13 LG-17");
 }
 
-/* For balance, or by order: what is outstanding drains first, nothing is replayed (FO-11). */
+/* For balance, or because an operator asks: requests in flight complete first, and nothing is
+ * replayed (FO-11). */
 static void voluntary_move(void **state)
 {
 	(void)state;
@@ -424,7 +428,7 @@ static void voluntary_move(void **state)
 	expect_cdc(f, 0, 164, 0, 4, 0, 0);
 	assert_int_equal(f->link->num_conns, 0);
 	assert_int_equal(f->link2->num_conns, 1);
-	/* The link that is left has no part in it any more. */
+	/* The old link does not matter any more. */
 	connfix_complete(f);
 	connfix_break_link(f, f->link);
 	expect_none(f);
@@ -432,7 +436,7 @@ static void voluntary_move(void **state)
 	PROVES("FO-3 FO-11 FO-12");
 }
 
-/* The connection moves back before it has left. */
+/* The connection moves back before it has left the first link. */
 static void moves_there_and_back(void **state)
 {
 	(void)state;
@@ -450,7 +454,7 @@ static void moves_there_and_back(void **state)
 	PROVES("FO-11");
 }
 
-/* The list needs room on the new link; it comes when there is some. */
+/* The requests of the failover wait until the send queue of the new link takes all of them. */
 static void room_on_the_new_link(void **state)
 {
 	(void)state;
@@ -480,7 +484,8 @@ static void validation(struct connfix *f, uint16_t seq)
 	connfix_inject(f, &(struct smcr_cdc){ .seq = seq, .prod_flags = SMCR_CDC_FAILOVER });
 }
 
-/* SR >= number goes on, SR < number is lost data, by serial comparison. */
+/* The receiver goes on if the last sequence number it has is at least the number of the
+ * validation; otherwise data are lost. The comparison is serial. */
 static void judged(void **state)
 {
 	(void)state;
@@ -512,8 +517,8 @@ static void judged(void **state)
 	PROVES("FO-6 FO-7");
 }
 
-/* Only token, number and F count: cursors of zero in it are no cursors. A replayed CDC that is
- * known already is dropped. */
+/* Of a validation only token, number and F count: its cursors of zero mean nothing. A replayed CDC
+ * that the receiver has already is dropped. */
 static void validation_says_nothing_else(void **state)
 {
 	(void)state;
@@ -524,7 +529,7 @@ static void validation_says_nothing_else(void **state)
 	validation(f, 1);
 	assert_int_equal(connfix_readable(f), 100);
 	expect_no_event(f);
-	f->in_seq = 0; /* CDC 1 again, as a peer that replays unchanged would send it */
+	f->in_seq = 0; /* CDC 1 again, as peers send it that replay without changes */
 	connfix_peer_cdc(f);
 	expect_no_event(f);
 	assert_int_equal(f->engine->count.cdc_dropped_old, 1);
@@ -535,7 +540,7 @@ static void validation_says_nothing_else(void **state)
 	PROVES("FO-4 FO-14 CDC-3");
 }
 
-/* The validation comes before the gate opens: judged by what came before it. */
+/* The validation comes before the gate opens: it is compared with what came before it. */
 static void before_the_gate(void **state)
 {
 	(void)state;
@@ -559,7 +564,8 @@ static void before_the_gate(void **state)
 
 static const struct connfix_params joined = { .links = 3, .element = 4096 };
 
-/* Whatever had arrived when the link broke, and whatever was known of it: each byte once. */
+/* The link breaks at every point, with any part of the messages arrived and any part known to have
+ * arrived: each byte comes once. */
 static void every_point(void **state)
 {
 	(void)state;
@@ -597,7 +603,7 @@ static void every_point(void **state)
 	PROVES("FO-2 FO-7 FO-9 FO-10");
 }
 
-/* The RNIC said that a message had arrived, and it had not: that is seen. */
+/* The RNIC acknowledged a message, but the peer never got it: the receiver notices. */
 static void acknowledged_and_lost(void **state)
 {
 	(void)state;

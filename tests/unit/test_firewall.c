@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What smcrctl doctor makes of a firewall's rules, as "nft -j list ruleset" tells them. */
+/* What smcrctl doctor reads from a firewall's rules, as "nft -j list ruleset" prints them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 	"','handle':1,'type':'filter','hook':'" hook "','prio':0,'policy':'" policy "'}}"
 #define CHAIN(name) "{'chain':{" TABLE ",'name':'" name "','handle':2}}"
 #define IN(policy)  BASE("in", "input", policy)
-/* Conditions end in a comma, for a verdict always follows. */
+/* Conditions end in a comma, as a verdict always follows. */
 #define RULE(chain, what)      "{'rule':{" TABLE ",'chain':'" chain "','handle':7,'expr':[" what "]}}"
 #define MATCH(left, op, right) "{'match':{'op':'" op "','left':" left ",'right':" right "}},"
 #define DPORT                  "{'payload':{'protocol':'udp','field':'dport'}}"
@@ -103,7 +103,7 @@ static void plain_rules(void **state)
 	EXPECT(samples);
 }
 
-/* The first packet of a peer is one of a new flow. */
+/* The first RoCE packet of a peer begins a new flow. */
 static void rules_that_know_flows(void **state)
 {
 	static const struct sample samples[] = {
@@ -127,8 +127,8 @@ static void rules_that_know_flows(void **state)
 	EXPECT(samples);
 }
 
-/* Where a peer's address decides. Lists of addresses that are kept out of everything are on many
- * hosts, and say nothing of RoCE. */
+/* Rules about peers' addresses. Many hosts have lists of addresses from which they accept nothing;
+ * these rules are not about RoCE. */
 static void what_is_uncertain(void **state)
 {
 	static const struct sample samples[] = {
@@ -152,7 +152,7 @@ static void what_is_uncertain(void **state)
 	EXPECT(samples);
 }
 
-/* Statements that let some packets through to the verdict, and those that let all. */
+/* Statements by which only some packets reach the verdict, and statements that all packets pass. */
 static void what_restricts(void **state)
 {
 	static const struct sample samples[] = {
@@ -174,7 +174,7 @@ static void what_restricts(void **state)
 	EXPECT(samples);
 }
 
-/* All that is left is dropped, by a rule as by a policy. */
+/* The rest is dropped by a last rule, or by the chain's policy. */
 static void the_rest_is_dropped(void **state)
 {
 	static const struct sample samples[] = {
@@ -184,7 +184,7 @@ static void the_rest_is_dropped(void **state)
 		{ IN("accept") "," RULE("in", ROCE MATCH(SADDR, "==", "'@peers'")
 						      ACCEPT) "," RULE("in", DROP),
 		  FIREWALL_PASSES },
-		/* firewalld's */
+		/* rules of firewalld */
 		{ IN("accept") "," RULE("in", MATCH(STATE, "in", "['established','related']") ACCEPT) "," RULE(
 			  "in",
 			  MATCH(STATUS, "in", "'dnat'")
@@ -222,12 +222,12 @@ static void chains(void **state)
 		{ IN("accept") "," CHAIN("sub") "," RULE(
 			  "in", "{'goto':{'target':'sub'}}") "," RULE("in", DROP),
 		  FIREWALL_PASSES },
-		/* one that is not used, and one that never ends */
+		/* a chain that no rule jumps to, and one that jumps to itself */
 		{ IN("accept") "," CHAIN("sub") "," RULE("sub", ROCE DROP), FIREWALL_PASSES },
 		{ IN("accept") "," CHAIN("sub") "," RULE("in", JUMP("sub")) "," RULE("sub",
 										     JUMP("sub")),
 		  FIREWALL_PASSES },
-		/* each base chain may drop what another one accepts */
+		/* a base chain may drop what another base chain accepts */
 		{ BASE("first", "prerouting", "accept") "," IN("accept") "," RULE(
 			  "first", ACCEPT) "," RULE("in", ROCE DROP),
 		  FIREWALL_DROPS },
@@ -269,7 +269,7 @@ static void the_way_out(void **state)
 			 FIREWALL_DROPS);
 }
 
-/* What nft does not say is no reason to fall over. */
+/* Output that nft never prints does no harm. */
 static void nonsense(void **state)
 {
 	static const char *const texts[] = {

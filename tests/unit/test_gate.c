@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Who may speak CLC on a socket whose peer was promised SMC-R, and who is told of it. Needs root.
- */
+/* Which users may send CLC on a socket whose peer was promised SMC-R, and what the log says about
+ * it. Needs root. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@
 #define PATIENCE_MS 10000
 #define USER        12345
 
-/* All tests run in one network namespace of their own, with option and gate attached to it. */
+/* All tests share a network namespace of their own, with the option and the gate attached. */
 static struct rdv_option *option;
 static struct rdv_gate *gate;
 
@@ -57,7 +57,7 @@ static int teardown_group(void **state)
 	return 0;
 }
 
-/* ---- two ends of a connection that is promised SMC-R */
+/* ---- a connection whose both ends are promised SMC-R */
 
 struct ends {
 	int client, server;
@@ -102,7 +102,7 @@ static struct ends connected_by(int family, uid_t uid)
 	close(listener);
 	assert_promised(ends.client);
 	assert_promised(ends.server);
-	/* As if a process of that user had made them. */
+	/* The sockets then count as made by a process of that user. */
 	assert_int_equal(fchown(ends.client, uid, (gid_t)-1), 0);
 	assert_int_equal(fchown(ends.server, uid, (gid_t)-1), 0);
 	setsockopt(ends.client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -121,7 +121,7 @@ static void close_ends(struct ends *ends)
 	close(ends->server);
 }
 
-/* ---- what is sent there */
+/* ---- sending */
 
 static size_t decline(uint8_t *buf, bool out_of_sync, bool v2)
 {
@@ -169,7 +169,7 @@ static uint64_t total(void)
 	return rdv_refused_total(&refused);
 }
 
-/* On loopback what is sent arrives before send() returns. */
+/* On loopback bytes arrive before send() returns. */
 static void assert_nothing_arrives(int fd)
 {
 	uint8_t byte;
@@ -193,7 +193,7 @@ static void assert_passes(int from, int to, const void *buf, size_t len)
 	assert_int_equal(total(), before);
 }
 
-/* Where smcrd has sent the client's first message. */
+/* A connection on which smcrd has sent the client's first message. */
 static struct ends proposed(struct spoken *ret_spoken, const void *proposal, size_t len)
 {
 	struct ends ends = connected();
@@ -203,7 +203,7 @@ static struct ends proposed(struct spoken *ret_spoken, const void *proposal, siz
 	return ends;
 }
 
-/* ---- */
+/* ---- tests */
 
 static void a_program_cannot_speak_clc(void **state)
 {
@@ -215,11 +215,11 @@ static void a_program_cannot_speak_clc(void **state)
 		struct ends ends = connected_by(family, USER);
 		assert_refused(ends.client, ends.server, buf, len);
 		assert_refused(ends.server, ends.client, buf, len);
-		/* Nor behind what was refused. */
+		/* Nothing passes behind refused bytes. */
 		write_all(ends.client, "GET /", 5);
 		assert_nothing_arrives(ends.server);
 		close_ends(&ends);
-		/* More than a segment. */
+		/* More bytes than fit into a segment. */
 		ends = connected_by(family, USER);
 		assert_refused(ends.server, ends.client, buf, sizeof(buf));
 		close_ends(&ends);
@@ -237,7 +237,7 @@ static void clc_in_small_pieces_is_clc(void **state)
 		assert_refused(ends.client, ends.server, buf, len);
 		close_ends(&ends);
 	}
-	/* SMC-D's begins with the same three bytes. */
+	/* The eye catcher of SMC-D has the same first three bytes. */
 	buf[3] = 0xC4;
 	struct ends ends = connected();
 	assert_refused(ends.client, ends.server, buf, 52);
@@ -254,7 +254,7 @@ static void options_of_ip_hide_nothing(void **state)
 	assert_int_equal(setsockopt(ends.client, IPPROTO_IP, IP_OPTIONS, nops, sizeof(nops)), 0);
 	assert_refused(ends.client, ends.server, buf, len);
 	close_ends(&ends);
-	/* A destination option: padding of six bytes. */
+	/* A destination option with six bytes of padding. */
 	const uint8_t padding[] = { 0, 0, 1, 4, 0, 0, 0, 0 };
 	ends = connected_by(AF_INET6, USER);
 	assert_int_equal(
@@ -271,7 +271,8 @@ static void what_is_no_clc_passes_and_all_behind_it(void **state)
 	(void)state;
 	assert_passes(ends.server, ends.client, "220 ready\r\n", 11);
 	assert_passes(ends.client, ends.server, "Q", 1);
-	assert_passes(ends.client, ends.server, buf, len); /* data to the peer by now */
+	/* data to the peer, which has had other bytes before */
+	assert_passes(ends.client, ends.server, buf, len);
 	close_ends(&ends);
 }
 
@@ -286,7 +287,7 @@ static void a_decline_passes_and_all_behind_it(void **state)
 		assert_passes(ends.server, ends.client, "220 ready\r\n", 11);
 		close_ends(&ends);
 	}
-	/* In one packet with the program's first bytes. */
+	/* A Decline and the program's first bytes in one packet. */
 	struct ends ends = connected();
 	size_t len = decline(buf, false, false);
 	memcpy(buf + len, "220", 3);
@@ -304,7 +305,7 @@ static void a_decline_that_ends_groups_is_refused(void **state)
 	ends = connected();
 	assert_refused(ends.client, ends.server, buf, decline(buf, true, true));
 	close_ends(&ends);
-	/* A part of one may become anything. */
+	/* The beginning of a Decline may become any message. */
 	ends = connected();
 	assert_refused(ends.client, ends.server, buf, decline(buf, false, false) - 1);
 	close_ends(&ends);
@@ -328,14 +329,14 @@ static void what_smcrd_has_said_passes_and_nothing_else(void **state)
 	struct ends ends = proposed(&spoken, proposal, len);
 	(void)state;
 	assert_true(spoken_alone(&spoken));
-	/* Somebody who has the socket too speaks next. */
+	/* Another process with a descriptor of the socket sends the next message. */
 	memcpy(forged, proposal, len);
 	forged[4] = SMCR_CLC_CONFIRM;
 	assert_refused(ends.client, ends.server, forged, len);
 	assert_false(spoken_alone(&spoken));
 	spoken_end(&spoken);
 	close_ends(&ends);
-	/* Or in smcrd's place. */
+	/* Another process sends in smcrd's place. */
 	ends = connected();
 	spoken_begin(&spoken, ends.client);
 	assert_int_equal(spoken_say(&spoken, proposal, len), 0);
@@ -381,14 +382,15 @@ static void what_others_read_is_noticed(void **state)
 	struct spoken spoken;
 	(void)state;
 	spoken_begin(&spoken, ends.client);
-	assert_passes(ends.server, ends.client, "12345678", 8); /* another one reads them */
+	/* the process behind the socket reads these bytes, smcrd does not */
+	assert_passes(ends.server, ends.client, "12345678", 8);
 	assert_false(spoken_alone(&spoken));
 	spoken_hear(&spoken, 8);
 	assert_true(spoken_alone(&spoken));
 	write_all(ends.server, "123", 3);
 	struct pollfd p = { .fd = ends.client, .events = POLLIN };
 	assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
-	assert_true(spoken_alone(&spoken)); /* nobody has read these */
+	assert_true(spoken_alone(&spoken)); /* nobody has read these bytes */
 	close(ends.server);
 	p.events = POLLRDHUP;
 	assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
@@ -401,7 +403,7 @@ static void what_others_read_is_noticed(void **state)
 	close(ends.client);
 }
 
-/* Whoever wrote before smcrd looked for the first time. */
+/* Bytes that others sent before smcrd looked for the first time are noticed. */
 static void what_others_wrote_before_is_noticed(void **state)
 {
 	uint8_t proposal[64];
@@ -465,7 +467,7 @@ static void a_socket_that_is_connected_again_is_held_again(void **state)
 	spoken_end(&spoken);
 	assert_int_equal(connect(client, &none, sizeof(none)), 0);
 	close(accept(listener, NULL, NULL));
-	/* What smcrd said before is nothing that it says now. */
+	/* After another connect() nothing counts that smcrd sent before. */
 	assert_int_equal(connect(client, (struct sockaddr *)&addr, sizeof(addr)), 0);
 	int server = accept(listener, NULL, NULL);
 	assert_promised(client);
@@ -475,7 +477,8 @@ static void a_socket_that_is_connected_again_is_held_again(void **state)
 	close(listener);
 }
 
-/* The kernel's limit for what hangs on a socket, of this network namespace. @return it was set */
+/* Sets the kernel's limit for a socket's options and storage in this network namespace. @return
+ * true if it was set */
 static bool set_room(const char *bytes)
 {
 	FILE *f = fopen("/proc/sys/net/core/optmem_max", "we");
@@ -485,8 +488,8 @@ static bool set_room(const char *bytes)
 	return fclose(f) == 0;
 }
 
-/* The listener gives its claim up when it has answered; the connection exists from its first bytes
- * on. */
+/* The listener gives up its claim after it has answered the SYN. Its connection exists only when
+ * the first bytes come. */
 static void unclaim_behind_the_answer(struct ends *ends, int *ret_listener)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET,
@@ -524,7 +527,7 @@ static void giving_the_claim_up_does_not_open_the_gate(void **state)
 	close_ends(&ends);
 }
 
-/* Without room for what the programs know of it there is no connection. */
+/* If the BPF programs get no memory for the socket, no connection comes about. */
 static void nor_does_a_socket_without_room(void **state)
 {
 	uint8_t proposal[64];
@@ -572,7 +575,7 @@ static void users_are_told_apart(void **state)
 	close_ends(&others);
 }
 
-/* Whatever the gate holds back waits for the next repetition. */
+/* Bytes that the gate has held back go out with TCP's next retransmission. */
 static void without_the_gate_all_passes(void **state)
 {
 	uint8_t proposal[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which of the kernel's uevents say that a verbs device comes or goes. */
+/* Which uevents of the kernel say that a verbs device comes or goes. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-/* A copy of exactly that size, so that the address sanitizer sees a read past the end. */
+/* A copy of exactly this size: the address sanitizer sees a read behind its end. */
 static bool judge(const char *msg, size_t len)
 {
 	uint8_t *copy = exact_copy((const uint8_t *)msg, len);

@@ -57,7 +57,7 @@ static void headers_are_bounded_by_their_type(void **state)
 	assert_int_equal(decode_header("534D 01 09 01000000"), 0);
 	assert_int_equal(decode_header("534D 01 0A 01000000"), 0);
 	assert_int_equal(decode_header("534D 01 09 01000001"), -EBADMSG);
-	assert_int_equal(decode_header("534D 01 FF 00000200"), 0); /* unknown: passed on */
+	assert_int_equal(decode_header("534D 01 FF 00000200"), 0); /* unknown types are passed on */
 	assert_int_equal(decode_header("534D 01 FF 00000201"), -EBADMSG);
 	assert_int_equal(decode_header("534D 01 03 FFFFFFFF"), -EBADMSG);
 	assert_int_equal(decode_header("534C 01 03 00000000"), -EBADMSG);
@@ -69,7 +69,7 @@ static void headers_are_bounded_by_their_type(void **state)
 	assert_int_equal(ipc_encode_header(IPC_CONTROL, 513, buf, sizeof(buf)), 8);
 }
 
-/* ---- payloads, each through the same checks */
+/* ---- payloads; each gets the same checks */
 
 union payload {
 	struct ipc_hello hello;
@@ -205,7 +205,7 @@ static void payloads_have_exactly_their_length(void **state)
 	}
 }
 
-/* A payload that is out of range is refused both as bytes and as a structure. */
+/* A payload with a value out of range is refused as bytes and as a structure. */
 static void out_of_range(decode_fn decode, const char *text)
 {
 	uint8_t bytes[IPC_MAX_CLIENT_LEN];
@@ -218,7 +218,7 @@ static void out_of_range(decode_fn decode, const char *text)
 	mode " " flags " " error " 00000000 00000000 00000000 00 0000000000000000 "                \
 	     "0000000000000000 00000000 00000000 " rnic
 
-/* Three pages where something is granted. */
+/* Memory is granted: three pages. */
 static void memory_out_of_range(const char *outcome, const char *rings, const char *charge)
 {
 	char text[128];
@@ -265,13 +265,13 @@ static void fields_out_of_range_are_refused(void **state)
 	out_of_range(decode_info, INFO("01", "00", "00000000", "01 00")); /* a NUL in the name */
 	out_of_range(decode_memory_request, "00");
 	memory_out_of_range("07", "00000000 00000000 00000000 00000000", "00000000");
-	/* A refusal that comes with something. */
+	/* Refusals that also have a size or a charge. */
 	memory_out_of_range("01", "00000000 00001000 00000000 00000000", "00000000");
 	memory_out_of_range("01", "00000000 00000000 00000000 00000001", "00000000");
 	memory_out_of_range("01", "00000000 00000000 00000000 00000000", "00000300");
 	memory_out_of_range("00", "00001000 00001000 00002000 00001000", "00000000");
 	memory_out_of_range("00", "00001000 00001000 00002000 00001000", "80000000");
-	/* A ring that is empty, on the control page, beyond the end, over the other one. */
+	/* A ring that is empty, on the control page, behind the end, or over the other ring. */
 	memory_out_of_range("00", "00001000 00000000 00002000 00001000", "00000300");
 	memory_out_of_range("00", "00000FFF 00001000 00002000 00001000", "00000300");
 	memory_out_of_range("00", "00001000 00001000 00002000 00001001", "00000300");
@@ -279,7 +279,7 @@ static void fields_out_of_range_are_refused(void **state)
 	memory_out_of_range("00", "00001000 00001000 00002000 FFFFFFFF", "00000300");
 	memory_out_of_range("00", "00001000 00001001 00002000 00001000", "00000300");
 	memory_out_of_range("00", "00002000 00001000 00001FFF 00000002", "00000300");
-	/* A length that is no number of pages, or too large. */
+	/* A length that is not a multiple of a page, or too large. */
 	out_of_range(decode_memory, "00 00003001 00001000 00001000 00002000 00001000 00000300");
 	out_of_range(decode_memory, "00 40001000 00001000 00001000 00002000 00001000 00000300");
 }
@@ -323,7 +323,7 @@ static void structures_out_of_range_are_not_encoded(void **state)
 	info.rnic[IPC_RNIC_MAX] = '\0';
 	int len = ipc_encode_info(&info, buf, sizeof(buf));
 	assert_int_equal(len, 44 + IPC_RNIC_MAX);
-	buf[43] = 64; /* longer than a name may be, and all there */
+	buf[43] = 64; /* the name is longer than a name may be, and the bytes are there */
 	assert_int_equal(ipc_decode_info(buf, (size_t)len + 1, &info), -EBADMSG);
 }
 
@@ -370,7 +370,7 @@ static void a_path_has_an_abstract_address(void **state)
 			 head + strlen("smcrd:/run/smcrd/smcrd.sock"));
 	assert_int_equal(addr.sun_family, AF_UNIX);
 	assert_memory_equal(addr.sun_path, "\0smcrd:/run/smcrd/smcrd.sock", 28);
-	/* Of a long path the end, which tells it from others. */
+	/* Of a long path the end is kept, as it tells paths apart. */
 	memset(path, 'x', sizeof(path));
 	strcpy(path + 107 - 2, "/a");
 	int len = ipc_abstract_address(path, &addr);
@@ -425,7 +425,7 @@ static void link_local_addresses_keep_their_scope(void **state)
 					  addr6("fe80::2", 65535, 0xFFFFFFFF), UINT64_MAX },
 		 "smcr-pair:ffffffffffffffff:fe800000000000070000000000000001:80:"
 		 "fe800000ffffffff0000000000000002:65535");
-	/* Bits where the scope goes: not an address that RFC 4291 knows. */
+	/* Bits where the name has the scope: RFC 4291 has no such address. */
 	struct ipc_pair_name odd = { addr6("fe80:0:1::1", 80, 7), addr6("fe80::2", 1, 7), 1 };
 	struct sockaddr_un addr;
 	assert_int_equal(ipc_pair_name_encode(&odd, &addr, sizeof(addr)), -EINVAL);
@@ -477,9 +477,11 @@ static void other_names_are_not_ours(void **state)
 		"other-pair:000000001234abcd:10.0.0.1:5001:10.0.0.2:40000",
 	};
 	assert_int_equal(decode_name(good, strlen(good)), 0);
-	for (size_t len = 0; len < strlen(good) - 4; len++) /* a port may be cut */
+	/* a port with digits missing is a port too */
+	for (size_t len = 0; len < strlen(good) - 4; len++)
 		assert_int_equal(decode_name(good, len), -EINVAL);
-	assert_int_equal(decode_name(good, sizeof(good)), -EINVAL); /* the NUL is not ours */
+	assert_int_equal(decode_name(good, sizeof(good)),
+			 -EINVAL); /* names have no NUL at their end */
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		TRIES("%s", bad[i]);
 		assert_int_equal(decode_name(bad[i], strlen(bad[i])), -EINVAL);
@@ -487,7 +489,7 @@ static void other_names_are_not_ours(void **state)
 
 	struct ipc_pair_name name;
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	strcpy(addr.sun_path, good); /* a path, not an abstract name */
+	strcpy(addr.sun_path, good); /* a path, not an abstract address */
 	assert_int_equal(ipc_pair_name_decode(&addr, sizeof(addr), &name), -EINVAL);
 	memcpy(addr.sun_path + 1, good, sizeof(good) - 1);
 	addr.sun_path[0] = '\0';
@@ -536,7 +538,7 @@ static void programs_are_told_apart_by_their_paths(void **state)
 	assert_true(program("/usr/bin/ssh") != program("/usr/bin/sshd"));
 	assert_true(program("/usr/bin/ssh") != program("/usr/sbin/ssh"));
 	assert_true(program("") != 0);
-	/* Its file was replaced while it runs. */
+	/* The program's file was replaced while the program runs. */
 	assert_true(program("/usr/bin/ssh (deleted)") == program("/usr/bin/ssh"));
 	assert_true(program("(deleted)") != program(""));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which connections the kernel's IPsec policies apply to. The policies are real ones, in a network
- * namespace of the test's own. Needs root. */
+/* To which connections the kernel's IPsec policies apply. The tests set real policies in a network
+ * namespace of their own. Needs root. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -80,7 +80,8 @@ static bool usual(void)
 
 #define ESP " tmpl proto esp mode transport"
 
-/* One policy, alone: does it concern a connection from 10.77.0.1:40000 to 10.77.0.2:5001? */
+/* There is only this policy: does it apply to a connection from 10.77.0.1:40000 to
+ * 10.77.0.2:5001? */
 static void one_policy(void **state)
 {
 	(void)state;
@@ -109,7 +110,8 @@ static void one_policy(void **state)
 		{ "src 10.77.0.2/32 dst 10.77.0.1/32 proto tcp sport 5001 dir in" ESP, true },
 		{ "src 10.77.0.2/32 dst 10.77.0.1/32 proto tcp dport 5001 dir in" ESP, false },
 		{ "src 10.77.0.1/32 dst 10.77.0.2/32 dir out action block", true },
-		{ "src 10.77.0.1/32 dst 10.77.0.2/32 dir out", false }, /* passes as it is */
+		/* lets packets pass as they are */
+		{ "src 10.77.0.1/32 dst 10.77.0.2/32 dir out", false },
 		{ "src 10.77.0.1/32 dst 10.77.0.2/32 dir out mark 7 mask 0xff" ESP, false },
 		{ "src 10.77.0.1/32 dst 10.77.0.2/32 dir out if_id 5" ESP, false },
 		{ "src 10.77.0.1/32 dst 10.77.0.2/32 dir out ptype sub" ESP, true },
@@ -146,7 +148,7 @@ static void ipv6(void **state)
 	assert_false(usual());
 }
 
-/* The smaller priority decides, in each direction for itself. */
+/* The smaller priority decides, for each direction alone. */
 static void priorities(void **state)
 {
 	(void)state;
@@ -161,11 +163,11 @@ static void priorities(void **state)
 	policy("update src 0.0.0.0/0 dst 0.0.0.0/0 dir out priority 99" ESP);
 	assert_true(usual());
 	policy("update src 0.0.0.0/0 dst 0.0.0.0/0 dir out priority 100" ESP);
-	assert_true(usual()); /* undecided */
+	assert_true(usual()); /* of two with the same priority either may decide */
 }
 
-/* Programs give policies to their own sockets, key daemons mostly exemptions: the dump has them
- * too, and they concern no other connection. */
+/* Programs set policies on their own sockets; key daemons mostly set exemptions. The dump has
+ * these policies too, but they apply to no other connection. */
 static void policies_of_sockets(void **state)
 {
 	(void)state;
@@ -188,13 +190,13 @@ static void policies_of_sockets(void **state)
 	};
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_XFRM_POLICY, &given, sizeof(given)), 0);
-	policy("add src 10.1.0.0/16 dst 10.2.0.0/16 dir out" ESP); /* all are read again */
+	policy("add src 10.1.0.0/16 dst 10.2.0.0/16 dir out" ESP); /* all policies are read again */
 	assert_false(usual());
 	assert_true(applies("10.1.0.1", 1, "10.2.0.1", 1, 0));
 	close(fd);
 }
 
-/* Changes reach the loop as well. */
+/* Changes also come through the event loop. */
 static void told_by_the_loop(void **state)
 {
 	(void)state;
@@ -208,7 +210,7 @@ static void told_by_the_loop(void **state)
 	assert_int_equal(ipsec_prefixes(watch, &prefix, 1), 1);
 }
 
-/* More announcements than the socket holds: nothing is missed. */
+/* The kernel announces more changes than the socket holds: no policy is missed. */
 static void many_at_once(void **state)
 {
 	(void)state;
@@ -237,7 +239,7 @@ static void prefixes(void **state)
 	(void)state;
 	static const struct {
 		const char *words;
-		const char *prefix; /* NULL: none */
+		const char *prefix; /* NULL: no prefix */
 		uint8_t len;
 	} rows[] = {
 		{ "add src 10.77.0.1/32 dst 10.77.0.2/32 dir out" ESP, "10.77.0.2", 32 },
@@ -267,7 +269,8 @@ static void prefixes(void **state)
 	}
 }
 
-/* An exemption takes its part out: all is left to the judgement of each connection then. */
+/* A policy that exempts a part takes its prefix out of the list: each connection there is judged
+ * by itself. */
 static void prefixes_with_exceptions(void **state)
 {
 	(void)state;
@@ -279,7 +282,7 @@ static void prefixes_with_exceptions(void **state)
 	policy("add src 10.77.0.1/32 dst 10.1.0.0/16 dir out priority 50" ESP);
 	policy("add src 10.1.0.0/16 dst 10.77.0.1/32 dir in priority 50" ESP);
 	assert_false(usual());
-	assert_int_equal(ipsec_prefixes(watch, got, 4), 1); /* both name the same */
+	assert_int_equal(ipsec_prefixes(watch, got, 4), 1); /* both policies name the same prefix */
 	assert_int_equal(got[0].prefix_len, 16);
 	assert_int_equal(ipsec_prefixes(watch, got, 0), 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Giving up files by Landlock, each time in a process of its own. */
+/* Giving up files by Landlock. Each test uses a process of its own. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 
 static char top[] = "/tmp/smcrd-landlock-XXXXXX";
 
-/* A path below the test's directory; of the last four calls. */
+/* A path below the test's directory. @return valid until the fourth call after this one */
 static const char *at(const char *name)
 {
 	static char paths[4][256];
@@ -47,7 +47,8 @@ static void write_file(const char *path, const char *text)
 	close(fd);
 }
 
-/* conf/ has the configuration, linked/ a part of it, run/ the socket; other/ is nobody's. */
+/* conf/ has the configuration, linked/ a part of the configuration, run/ the socket; other/ is not
+ * smcrd's. */
 static int setup(void **state)
 {
 	static const char *const directories[] = { "conf", "conf/smcrd.conf.d", "linked", "run",
@@ -81,7 +82,7 @@ static bool can_open(const char *path, int flags)
 	return fd >= 0;
 }
 
-/* It is there, and out of reach. */
+/* The file is there, but cannot be opened. */
 static bool is_refused(const char *path, int flags)
 {
 	return !can_open(path, flags) && errno == EACCES;
@@ -116,7 +117,7 @@ static void only_with_landlock(void)
 	close(landlock.fd);
 }
 
-/* As privileges_drop() leaves it. */
+/* As after privileges_drop(): the process cannot gain privileges. */
 static bool cannot_gain(void)
 {
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
@@ -235,9 +236,9 @@ static void signals(void **state)
 	assert_succeeds(signals_itself_only);
 }
 
-/* ---- what smcrd keeps ---- */
+/* ---- the files that smcrd keeps ---- */
 
-/* Sanitizers take files that confine() would give up. */
+/* With sanitizers confine() does not restrict the process, as they open files themselves. */
 static void only_where_confined(void)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -281,7 +282,7 @@ static void other_files_are_given_up(void **state)
 	assert_succeeds(gives_other_files_up);
 }
 
-/* A reload sees what was written and put there since. */
+/* A reload reads files that were written or added since. */
 static bool reads_the_configuration_again(void)
 {
 	struct config_notes errors = { .num = 0 };
@@ -292,7 +293,7 @@ static bool reads_the_configuration_again(void)
 	if (pipe(ready) < 0 || pipe(go) < 0)
 		return false;
 	pid_t pid = fork();
-	if (pid == 0) { /* an operator */
+	if (pid == 0) { /* an operator's process */
 		if (read(ready[0], &byte, 1) != 1)
 			_exit(1);
 		write_file(at("conf/new"), "memory = 65M\n");
@@ -319,7 +320,7 @@ static bool has_what_it_needs(void)
 {
 	if (!confined())
 		return false;
-	/* the socket and what lies beside it, /proc and /sys, users, drivers */
+	/* the socket and files beside it, /proc and /sys, users, drivers */
 	return can_bind(at("run/smcrd.sock")) && can_open("/dev/null", O_RDWR) &&
 	       can_open("/dev/urandom", O_RDONLY) && can_open("/", O_RDONLY | O_DIRECTORY) &&
 	       can_open("/proc/1/comm", O_RDONLY) &&

@@ -91,7 +91,7 @@ static struct smcr_llc_msg decoded_text(const char *text)
 	return decoded(&w, RFC);
 }
 
-/* Decodes to an error in both dialects and leaves the output alone. */
+/* Decoding fails in both dialects and leaves the output alone. */
 static void refused(const struct wire *w, size_t len, int error)
 {
 	struct smcr_llc_msg msg;
@@ -197,7 +197,7 @@ static void add_link_fields_depend_on_the_dialect(void **state)
 	(void)state;
 	check_add_link(ADD_LINK_RFC, RFC);
 	check_add_link(ADD_LINK_DEPLOYED, DEPLOYED);
-	/* Everything else is alike. */
+	/* All other messages are the same in both dialects. */
 	for (size_t i = 0; i < NUM_GOLDEN; i++) {
 		TRIES("row %zu", i);
 		struct wire w = wire(golden[i].text);
@@ -217,11 +217,11 @@ static void rejections_carry_a_reason_in_replies_only(void **state)
 	assert_true(msg.add_link.reject);
 	assert_int_equal(msg.add_link.reject_reason, SMCR_LLC_REJECT_INVALID_MTU);
 	assert_int_equal(msg.add_link.mtu, 15); /* reserved codes are passed on */
-	w.bytes[3] = 0x40; /* a request: neither Z nor the reason means anything */
+	w.bytes[3] = 0x40; /* in a request neither Z nor the reason means anything */
 	msg = decoded(&w, RFC);
 	assert_false(msg.add_link.reject);
 	assert_int_equal(msg.add_link.reject_reason, 0);
-	w.bytes[3] = 0x80; /* an accepting reply: no reason */
+	w.bytes[3] = 0x80; /* an accepting reply has no reason */
 	msg = decoded(&w, RFC);
 	assert_false(msg.add_link.reject);
 	assert_int_equal(msg.add_link.reject_reason, 0);
@@ -238,7 +238,7 @@ static void add_link_continuation_fields(void **state)
 		assert_int_equal(msg.add_link_cont.pair[i].new_rkey, 0x38C);
 		assert_true(msg.add_link_cont.pair[i].new_vaddr == UINT64_C(0xFF27D8F8C43C0000));
 	}
-	/* Pairs beyond the count are not looked at. */
+	/* Pairs beyond the count are ignored. */
 	struct wire w = wire(CONT_MANY);
 	w.bytes[5] = 1;
 	msg = decoded(&w, RFC);
@@ -255,7 +255,7 @@ static void delete_link_fields(void **state)
 	assert_false(msg.delete_link.all);
 	assert_int_equal(msg.delete_link.link_number, 2);
 	assert_int_equal(msg.delete_link.reason, SMCR_LLC_DEL_OPERATOR);
-	/* With A the number is 0 and ignored. */
+	/* With A set the link number is 0, and ignored. */
 	w = wire(DELETE_LINK_ALL);
 	w.bytes[4] = 7;
 	msg = decoded(&w, RFC);
@@ -289,7 +289,7 @@ static void confirm_rkey_fields(void **state)
 	msg = decoded(&w, RFC);
 	assert_true(msg.confirm_rkey.negative);
 	assert_true(msg.confirm_rkey.retry);
-	w.bytes[3] = 0x30; /* in a request they mean nothing */
+	w.bytes[3] = 0x30; /* in a request these bits mean nothing */
 	msg = decoded(&w, RFC);
 	assert_false(msg.confirm_rkey.negative);
 	assert_false(msg.confirm_rkey.retry);
@@ -316,7 +316,7 @@ static void delete_rkey_fields(void **state)
 	assert_int_equal(msg.delete_rkey.rkey[0], 0x34D);
 	assert_int_equal(msg.delete_rkey.rkey[1], 0x34E);
 	assert_int_equal(msg.delete_rkey.rkey[2], 0);
-	w.bytes[3] = 0x20; /* a request has no mask */
+	w.bytes[3] = 0x20; /* a request has no mask of links */
 	msg = decoded(&w, RFC);
 	assert_false(msg.delete_rkey.negative);
 	assert_int_equal(msg.delete_rkey.error_mask, 0);
@@ -363,7 +363,7 @@ static void unknown_types_by_their_class(void **state)
 			refused(&w, sizeof(w.bytes), type >> 6 == 2 ? -EOPNOTSUPP : -EPROTO);
 		}
 	}
-	/* An optional type may have another length byte. */
+	/* Messages of an optional type may have another length byte. */
 	struct wire w = wire(TEST_LINK);
 	w.bytes[0] = 0x81;
 	w.bytes[1] = 17;
@@ -387,7 +387,8 @@ static void counts_are_checked(void **state)
 	assert_int_equal(decoded(&w, RFC).delete_rkey.count, 8);
 }
 
-/* Set each bit of the bytes in turn: what is decoded stays the same, and we send zeros there. */
+/* Sets each bit of these bytes in turn: the decoded message stays the same, and smcrd sends the
+ * bits as zero. */
 static void bits_change_nothing(const char *text, enum smcr_dialect dialect, size_t from, size_t to,
 				uint8_t mask)
 {

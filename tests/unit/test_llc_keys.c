@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What members of admin_group see of an LLC message in a capture: all but keys. */
+/* A capture of a member of admin_group has all of an LLC message but its keys. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,8 +20,8 @@
 #define DEPLOYED SMCR_LLC_FORM_DEPLOYED
 #define ANY      SMCR_LLC_FORM_ANY
 
-/* Every byte of a key is this one below, and no other byte is. Reserved bytes are not zero, so that
- * it is seen when one of them is taken for a key. */
+/* In the messages below every byte of a key has this value, and no other byte has it. Reserved
+ * bytes are not zero: if one of them were taken for a key, the test would see it. */
 #define KEY_BYTE 0xA5
 
 #define PSN    "A5A5A5 "
@@ -36,7 +36,8 @@
 #define R8     R4 R4
 #define R16    R8 R8
 
-/* RFC 7609 A.3.1 to A.3.8 byte by byte, docs/dialects.md, docs/version-2.md. */
+/* The formats of RFC 7609 A.3.1 to A.3.8 byte by byte, of docs/dialects.md and
+ * docs/version-2.md. */
 static const struct {
 	const char *text;
 	unsigned int forms;
@@ -77,7 +78,7 @@ static const struct {
 	{ "27 2C00 80 00010203 04050607 08090A0B 0C0D0E0F " R16 R8, ANY },
 	{ "29 2C00 00 09 00 " R2 RKEY RKEY RKEY RKEY RKEY RKEY RKEY RKEY RKEY, ANY },
 	{ "29 3000 80 0A 01 " R2 RKEY RKEY RKEY RKEY RKEY RKEY RKEY RKEY RKEY RKEY, ANY },
-	/* Types that neither version has: nobody knows where keys are in them. */
+	/* Types that neither version has may have keys anywhere. */
 	{ "05 2C 00 00 " RKEY RKEY RKEY RKEY RKEY RKEY RKEY RKEY RKEY RKEY, ANY },
 	{ "00 2C 00 00 " RKEY, ANY },
 	{ "0A 2C 00 00 " RKEY, ANY },
@@ -87,7 +88,7 @@ static const struct {
 	{ "2A 2C 00 00 " RKEY, ANY },
 	{ "8C 2C 01 02 " RKEY RKEY RKEY, ANY },
 	{ "FF 2C 01 02 " RKEY, ANY },
-	/* Nor what lies behind the end of a type. */
+	/* So may bytes behind the end of a message. */
 	{ "01 2C 00 03 " MAC GID "000011 01 00000101 02 FF " R8 RKEY, ANY },
 	{ "07 2C 00 80 00010203 04050607 08090A0B 0C0D0E0F " R16 R8 "A5 ", ANY },
 	{ "27 2C00 80 00010203 04050607 08090A0B 0C0D0E0F " R16 R8 "A5 ", ANY },
@@ -100,7 +101,8 @@ static size_t bytes_of(const char *text, uint8_t bytes[SMCR_LLC_V2_MAX_LEN])
 
 static void assert_keys_alone_are_hidden(const uint8_t *before, size_t len, unsigned int forms)
 {
-	uint8_t *after = exact_copy(before, len); /* a byte too many is seen */
+	/* the address sanitizer sees a write behind the end */
+	uint8_t *after = exact_copy(before, len);
 	const bool any = memchr(before, KEY_BYTE, len) != NULL;
 	assert_int_equal(smcr_llc_hide_keys(after, len, forms), any);
 	for (size_t i = 0; i < len; i++)
@@ -122,7 +124,7 @@ static void keys_alone_are_hidden(void **state)
 	}
 }
 
-/* As long as a group has no dialect, the PSN may be in either place. */
+/* While the dialect of a group is not known, the PSN may be in either place. */
 static void a_psn_is_hidden_in_either_place(void **state)
 {
 	static const char *const places[] = {
@@ -135,7 +137,7 @@ static void a_psn_is_hidden_in_either_place(void **state)
 		assert_keys_alone_are_hidden(bytes, bytes_of(places[i], bytes), ANY);
 }
 
-/* ---- messages of a real implementation ---- */
+/* ---- messages of other implementations ---- */
 
 static void without_link_rtokens(struct smcr_llc_link_rtoken *tokens, size_t n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* LLC of version 2: docs/version-2.md. What a real implementation sends is in test_captures.c. */
+/* LLC of version 2 (docs/version-2.md). test_captures.c has messages of other implementations. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -54,7 +54,7 @@
 #define DELETE_RKEY_NO     "29 2C00 A0 02 01 0000 0000034D 0000034E " Z24 Z4
 #define DELETE_RKEY_NINE   "29 2C00 00 09 00 0000 " Z24 Z8 "0000034F "
 #define DELETE_RKEY_TEN    "29 3000 00 0A 00 0000 " Z24 Z8 "0000034F 00000350 "
-/* From a host with the other byte order. */
+/* A message of a host with the other byte order. */
 #define BIG_TEST_LINK "27 002C 00 " Z16 Z24
 #define BIG_ADD_LINK  "22 0058 00 " NEW EXT("0001 ") PAIR
 
@@ -66,7 +66,7 @@ struct wire {
 	size_t len;
 };
 
-/* A message with its RTokens. */
+/* A message and its RTokens. */
 struct both {
 	struct smcr_llc_msg msg;
 	struct smcr_llc_rtokens rtokens;
@@ -91,7 +91,7 @@ static struct both decoded(const struct wire *w)
 {
 	struct both both;
 	memset(&both, 0, sizeof(both));
-	both.rtokens.count = 77; /* emptied where there are none */
+	both.rtokens.count = 77; /* must be set to zero if there are none */
 	assert_int_equal(decode(w, &both), 0);
 	return both;
 }
@@ -102,7 +102,7 @@ static struct both decoded_text(const char *text)
 	return decoded(&w);
 }
 
-/* Decodes to an error and leaves the output alone. */
+/* Decoding fails and leaves the output alone. */
 static void refused(const struct wire *w, int error)
 {
 	struct both both;
@@ -178,8 +178,8 @@ static void golden_messages_round_trip(void **state)
 	}
 }
 
-/* What has the same form in version 1 decodes to the same, so that it is handled by the same code.
- */
+/* Messages with the form of version 1 decode to the same structures, so that the same code handles
+ * them. */
 static void bodies_are_those_of_version_1(void **state)
 {
 	(void)state;
@@ -249,7 +249,7 @@ static void request_fields(void **state)
 	assert_true(m->reject);
 	assert_int_equal(m->reject_reason, SMCR_LLC_REJECT_NO_ALT_PATH);
 	struct wire w = wire(REQUEST_REJECT);
-	w.bytes[3] = 0x41; /* a request rejects nothing */
+	w.bytes[3] = 0x41; /* a request cannot reject */
 	both = decoded(&w);
 	assert_false(m->reject);
 	assert_int_equal(m->reject_reason, 0);
@@ -267,7 +267,7 @@ static void delete_rkey_fields(void **state)
 	assert_int_equal(m->num_invalid, 1);
 	assert_int_equal(m->error_mask, 0);
 	assert_int_equal(m->rkey[1], 0x34E);
-	w.bytes[3] = 0x20; /* in a request neither means anything */
+	w.bytes[3] = 0x20; /* in a request neither bit means anything */
 	both = decoded(&w);
 	assert_false(m->negative);
 	assert_int_equal(m->num_invalid, 0);
@@ -278,7 +278,7 @@ static void delete_rkey_fields(void **state)
 
 /* ---- the header */
 
-/* The length in the header is no length: it tells the sender's byte order, or nothing. */
+/* The length field is not used as a length: it tells the sender's byte order, or nothing. */
 static void the_header_tells_the_byte_order_only(void **state)
 {
 	(void)state;
@@ -297,7 +297,7 @@ static void the_header_tells_the_byte_order_only(void **state)
 			assert_memory_equal(&both, &plain, sizeof(plain));
 		}
 	}
-	/* 1028 = 0404 hexadecimal reads the same both ways. */
+	/* 1028 = 0x0404 is the same in both byte orders. */
 	struct wire w = wire(DELETE_RKEY);
 	w.len = 8 + 4 * 255;
 	w.bytes[4] = 255;
@@ -315,7 +315,7 @@ static void sent_in_the_order_of_the_peer(void **state)
 	encodes_to(&both, &big);
 	both.msg.order = SMCR_ORDER_UNKNOWN;
 	encodes_to(&both, &little);
-	/* The number of RTokens is counted, whatever order the count is in and whatever it says. */
+	/* The RTokens that are there count, whatever the count says in either byte order. */
 	for (unsigned int count = 0; count < 0x10000; count += 17) {
 		put_be16(big.bytes + 70, (uint16_t)count);
 		assert_int_equal(decoded(&big).rtokens.count, 1);
@@ -359,7 +359,7 @@ static void short_and_huge_messages_are_refused(void **state)
 	}
 }
 
-/* Messages of 44 bytes may grow in a later release. */
+/* A later release may make messages of 44 bytes longer. */
 static void longer_messages_are_understood(void **state)
 {
 	(void)state;
@@ -384,7 +384,7 @@ static void add_link_lengths(void **state)
 		struct wire w = wire(ADD_LINK_NONE);
 		size_t count = len < 72 ? 0 : (len - 72) / 16;
 		w.len = len;
-		if (len == 44) { /* without the extension */
+		if (len == 44) { /* without its extension */
 			struct both both = decoded(&w);
 			assert_false(both.msg.add_link.direct);
 			assert_int_equal(both.msg.add_link.qpn, 0x12);
@@ -423,18 +423,18 @@ static void rejections(void **state)
 	assert_int_equal(both.msg.add_link.reject_reason, 0);
 	both = decoded_text(ADD_LINK_NO_PATH);
 	assert_int_equal(both.msg.add_link.reject_reason, SMCR_LLC_REJECT_NO_ALT_PATH);
-	/* One that repeats all of the request rejects as well; its RTokens are nothing. */
+	/* A rejection may repeat the whole request. Its RTokens mean nothing. */
 	struct wire w = wire(ADD_LINK_REPLY);
 	w.bytes[3] = 0xC0;
 	both = decoded(&w);
 	assert_true(both.msg.add_link.reject);
 	assert_int_equal(both.rtokens.count, 0);
-	/* From a request to its rejection: what our client sends. */
+	/* The client makes its rejection from the request. */
 	both = decoded_text(ADD_LINK);
 	both.msg.reply = both.msg.add_link.reject = true;
 	struct wire reject = wire(ADD_LINK_REJECT);
 	encodes_to(&both, &reject);
-	/* No flags in a request. */
+	/* A request has no flags. */
 	w = wire(ADD_LINK);
 	w.bytes[3] = 0x41;
 	both = decoded(&w);
@@ -454,7 +454,7 @@ static void request_lists(void **state)
 		for (unsigned int count = 0; count <= 255; count += 3) {
 			unsigned int kept = count < there ? count : there;
 			w.bytes[24] = (uint8_t)count;
-			w.bytes[3] = 0x80; /* a reply need not repeat them */
+			w.bytes[3] = 0x80; /* a reply need not repeat the RTokens */
 			struct both both = decoded(&w);
 			assert_int_equal(both.msg.request_add_link.num_gids, kept < 8 ? kept : 8);
 			w.bytes[3] = 0;
@@ -502,7 +502,7 @@ static void delete_rkey_lists(void **state)
 	assert_int_equal(smcr_llc_encode_v2(&both.msg, NULL, buf, sizeof(buf)), 8 + 4 * 255);
 }
 
-/* More than there is room for is not malformed: it can be answered with a refusal. */
+/* A CONFIRM RKEY with too many RTokens is well formed: it can be refused. */
 static void confirm_rkey_counts(void **state)
 {
 	(void)state;
@@ -524,7 +524,8 @@ static void confirm_rkey_counts(void **state)
 	}
 }
 
-/* Set each bit of the bytes in turn: what is decoded stays the same, and we send zeros there. */
+/* Sets each bit of these bytes in turn: the decoded message stays the same, and smcrd sends the
+ * bits as zero. */
 static void bits_change_nothing(const char *text, size_t from, size_t to, uint8_t mask)
 {
 	struct wire w = wire(text);
@@ -569,7 +570,7 @@ static void reserved_fields_are_ignored(void **state)
 	bits_change_nothing(DELETE_RKEY, 12, 44, 0xFF);
 }
 
-/* ---- what cannot be encoded, and random messages */
+/* ---- values that cannot be encoded, and random messages */
 
 static int encode(const struct both *both)
 {
@@ -584,7 +585,7 @@ static void messages_out_of_range_are_not_encoded(void **state)
 	both.msg.add_link.qpn = 0x1000000;
 	assert_int_equal(encode(&both), -EINVAL);
 	both = decoded_text(ADD_LINK);
-	both.msg.add_link.reject = true; /* in a request */
+	both.msg.add_link.reject = true; /* a request cannot reject */
 	assert_int_equal(encode(&both), -EINVAL);
 	both = decoded_text(ADD_LINK_NO_PATH);
 	both.msg.add_link.reject_reason = 16;
@@ -596,7 +597,7 @@ static void messages_out_of_range_are_not_encoded(void **state)
 	both.msg.request_add_link.reject = true;
 	assert_int_equal(encode(&both), -EINVAL);
 	both = decoded_text(REQUEST_NO);
-	both.msg.request_add_link.reject_reason = 1; /* without a rejection */
+	both.msg.request_add_link.reject_reason = 1; /* a reason without a rejection */
 	assert_int_equal(encode(&both), -EINVAL);
 	both = decoded_text(REQUEST_REJECT);
 	both.msg.request_add_link.reject_reason = 16;
@@ -676,7 +677,7 @@ static void random_messages_round_trip(void **state)
 		assert_true(len >= SMCR_LLC_LEN);
 		w.len = (size_t)len;
 		struct both again = decoded(&w);
-		if (len >> 8 == (len & 0xFF)) /* reads the same in both orders */
+		if (len >> 8 == (len & 0xFF)) /* the same in both byte orders */
 			again.msg.order = both.msg.order;
 		assert_memory_equal(&again, &both, sizeof(both));
 	}

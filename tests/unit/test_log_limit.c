@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One line a minute of each peer and reason. */
+/* One line a minute for each peer and reason. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -55,12 +55,14 @@ static void peers_and_reasons_have_their_own(void **state)
 	assert_false(passes(same, 1, 1));
 	assert_false(passes("a", 2, 1));
 	assert_false(passes("b", 1, 1));
-	/* A place that was another's, whose time is over: what that one left out is forgotten. */
+	/* A new peer takes the place of another one whose minute is over: the lines left out for
+	 * that one are not reported. */
 	assert_true(passes("c", 3, LOG_LIMIT_MS));
 	assert_string_equal(more, "");
 }
 
-/* One host may have very many addresses. It does not fill the log, nor does it hide the others. */
+/* One host may have very many addresses. Its lines do not fill the log, and do not hide those of
+ * others. */
 static void all_peers_together_have_a_limit(void **state)
 {
 	(void)state;

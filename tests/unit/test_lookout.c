@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When the daemon looks at pages that it shares with programs. */
+/* When the daemon polls pages that it shares with programs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ static void close_fixture(struct fixture *f)
 	event_base_free(base);
 }
 
-/* When the event loop will look, by its own clock; 0: not at all. */
+/* When the event loop will poll, by its own clock; 0: it does not poll. */
 static uint64_t due(const struct fixture *f)
 {
 	struct timeval tv = { 0 };
@@ -44,7 +44,8 @@ static uint64_t due(const struct fixture *f)
 	return (uint64_t)tv.tv_sec * 1000000 + (uint64_t)tv.tv_usec;
 }
 
-/* A page that is looked at all the time, of a connection that waits for somebody as well. */
+/* The page is polled all the time. Its connection also waits for a program, at which the daemon
+ * looks later. */
 static void a_later_time_does_not_put_off_an_earlier_one(void **state)
 {
 	(void)state;
@@ -62,7 +63,8 @@ static void a_later_time_does_not_put_off_an_earlier_one(void **state)
 	close_fixture(&f);
 }
 
-/* Who only waits for somebody is looked at from time to time, and at once when there is news. */
+/* The daemon looks later at a page whose connection only waits for a program. When bytes move, it
+ * looks sooner. */
 static void an_earlier_time_replaces_a_later_one(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every key of smcrd's JSON is in the manual page of its object, and no other: what smcrd tells is
- * compared with the items that the page has. */
+/* The manual page of each object has every key of its JSON, and no other: the keys that smcrd
+ * writes are compared with the items of the page. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 #include "tests/lib/controlfix.h"
 #include "tests/lib/tries.h"
 
-/* ---- what is not there without root, or in a pair of engines ---- */
+/* ---- rows that need root, or more than two engines ---- */
 
 size_t __wrap_rdv_option_skipped_peers(struct rdv_option *option,
 				       struct rdv_skipped_peer *ret_peers, size_t max);
@@ -93,7 +93,7 @@ bool __wrap_smcr_engine_walk_paths(const struct smcr_engine *engine, uint32_t af
 	return fn(arg, &path);
 }
 
-/* ---- a smcrd that has a row of everything ---- */
+/* ---- a smcrd that has a row of every kind ---- */
 
 static void nothing(void *ctx)
 {
@@ -113,10 +113,10 @@ static void no_outcome(struct conn_asker *asker, enum ipc_outcome outcome, int e
 struct fixture {
 	struct controlfix *fix;
 	struct turns turns;
-	json_t *reply; /* that came later */
+	json_t *reply; /* the reply that came later */
 };
 
-/* One that is TCP. */
+/* Makes a connection that is plain TCP. */
 static void have_connection(struct controlfix *fix)
 {
 	const struct conns_config config = { .base = fix->base,
@@ -184,7 +184,7 @@ static int setup(void **state)
 		return -1;
 	struct control *control = &fixture->fix->control;
 	control->turns = &fixture->turns;
-	control->option = (struct rdv_option *)fixture; /* nobody looks into it */
+	control->option = (struct rdv_option *)fixture; /* never used */
 	control->reload = on_reload;
 	fixture->fix->pair->side[PAIR_SERVER].on_command_done = on_done;
 	fixture->fix->pair->side[PAIR_SERVER].on_command_ctx = fixture;
@@ -214,9 +214,9 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* ---- the keys of a value, by path: "failures[].port" ---- */
+/* ---- the keys of a value as paths: "failures[].port" ---- */
 
-/* The classes of sizes are data, not keys of their own. */
+/* Classes of sizes are data, not keys of their own. */
 static bool is_classes(const json_t *value)
 {
 	const char *key = json_object_iter_key(json_object_iter((json_t *)value));
@@ -260,7 +260,7 @@ static void collect(json_t *keys, const char *path, const json_t *value)
 	free(inner);
 }
 
-/* ---- the items of a manual page: what follows Va in a line with It ---- */
+/* ---- the items of a manual page: words behind Va in lines with It ---- */
 
 static json_t *items_of(const char *page)
 {
@@ -282,7 +282,7 @@ static json_t *items_of(const char *page)
 	return items;
 }
 
-/* "fallbacks[]" stands for all that is in it. */
+/* "fallbacks[]" stands for all keys below it. */
 static bool is_told(const json_t *keys, const char *item)
 {
 	const char *key;
@@ -343,7 +343,7 @@ static void every_key_of_a_view_is_in_its_page(void **state)
 	}
 }
 
-/* A request of root; what comes at once or later. */
+/* Begins a request of root, and takes the keys of its reply, now or later. */
 static void command(struct fixture *fixture, const char *request, json_t *keys)
 {
 	const struct clients_asker root = { .request = 1, .reply = on_reply, .reply_ctx = fixture };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of metrics, its text, and who relies on its names: the manual page and the dashboard.
- */
+/* The table of metrics, the text made of it, and those that use its names: the manual page and the
+ * dashboard. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static bool ends_with(const char *text, const char *end)
 	return len > end_len && !strcmp(text + len - end_len, end);
 }
 
-/* What the format leaves to who names things: units are base units and end the name, and no name
+/* Rules that the format leaves to the author of names: a name ends in a base unit, and no name
  * ends like a sample of another kind. */
 static void names_are_sound(void **state)
 {
@@ -60,7 +60,7 @@ static char *text_of(struct controlfix *fix)
 	return copy;
 }
 
-/* The value that stands behind a sample. */
+/* The value of a sample. */
 static double value_of(const char *text, const char *sample)
 {
 	char *line = NULL, *end;
@@ -92,7 +92,7 @@ static void samples_have_the_values_of_the_engine(void **state)
 				   "\"1\"}") == 1);
 	assert_true(value_of(text, "smcrd_build_info{version=\"" SMCRD_VERSION "\"}") == 1);
 	assert_true(value_of(text, "smcrd_linkgroups") == 1);
-	/* Buckets have all that is smaller. */
+	/* Buckets are cumulative. */
 	double small =
 		value_of(text, "smcrd_request_size_bytes_bucket{direction=\"sent\",le=\"8192.0\"}");
 	double larger = value_of(
@@ -106,7 +106,8 @@ static void samples_have_the_values_of_the_engine(void **state)
 	free(text);
 }
 
-/* To the letter of the grammar, as a program that others have written reads it. */
+/* The text follows the grammar of OpenMetrics to the letter, as a parser of somebody else would
+ * read it. */
 static void the_text_is_open_metrics(void **state)
 {
 	char *text = text_of(*state);
@@ -149,7 +150,7 @@ static char *file_text(const char *path)
 	return text;
 }
 
-/* Call `fn` for what the pattern's parentheses match. */
+/* Calls `fn` for the match of the pattern's parentheses. */
 static void each_match(const char *text, const char *pattern,
 		       void (*fn)(void *arg, const char *name), void *arg)
 {
