@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Interfaces as netlink tells of them: every change is announced, also when the kernel had to drop
+/* Interfaces as netlink tells them: every change is announced, even if the kernel had to drop
  * messages. Needs root. */
 #include <stdarg.h>
 #include <setjmp.h>
@@ -31,7 +31,7 @@
 static struct testnet net;
 static struct event_base *base;
 static struct netif_watch *watch;
-static struct netif last; /* of t0, what was announced last */
+static struct netif last; /* t0 as it was announced last */
 static unsigned int told;
 
 static void on_change(void *ctx, const struct netif *netif)
@@ -56,7 +56,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	assert_int_equal(seteuid(0), 0); /* where a test has failed */
+	assert_int_equal(seteuid(0), 0); /* a failed test may have left another user */
 	netif_watch_free(watch);
 	event_base_free(base);
 	testnet_free(&net);
@@ -82,7 +82,7 @@ static void carrier(void **state)
 {
 	(void)state;
 	struct netif t0;
-	/* The kernel sees the other end come up a little later. */
+	/* The kernel sees a little later that the other end is up. */
 	EXPECT(netif_by_name(watch, "t0", &t0) == 0 && t0.running);
 	assert_true(t0.present && t0.ethernet);
 	for (int i = 0; i < 2; i++) {
@@ -91,7 +91,7 @@ static void carrier(void **state)
 		testnet_link_up("t1", 0);
 		EXPECT(told && !last.running);
 		uint64_t took = now_us() - start;
-		/* The kernel holds a second one back for up to a second. */
+		/* The kernel holds a second change of carrier back for up to a second. */
 		print_message("# carrier loss told after %lu us\n", took);
 		testnet_link_up("t1", 1);
 		EXPECT(last.running);
@@ -163,8 +163,8 @@ static void count_t0(void *ctx, const struct netif *netif)
 	*(unsigned int *)ctx += !strcmp(netif->name, "t0");
 }
 
-/* The kernel tells of a bridge's ports as such too: that is no second interface, and one that
- * leaves the bridge has not gone. */
+/* The kernel also tells of a bridge's ports as ports: such a message is no second interface, and a
+ * port that leaves the bridge has not gone. */
 static void bridge_ports_are_told_once(void **state)
 {
 	(void)state;
@@ -185,7 +185,7 @@ static void bridge_ports_are_told_once(void **state)
 	assert_int_equal(seen, 1);
 }
 
-/* Is `mac` the permanent entry of 10.77.0.9 on t0? */
+/* @return true if `mac` is the permanent entry of 10.77.0.9 on t0 */
 static bool neighbour_is(const uint8_t *mac)
 {
 	char line[200];
@@ -205,10 +205,10 @@ static bool neighbour_is(const uint8_t *mac)
 
 static const uint8_t nine[4] = { 10, 77, 0, 9 };
 static const uint8_t macs[3][6] = {
-	{ 2, 0, 0, 0, 0, 9 }, { 2, 0, 0, 0, 0, 10 }, { 2, 0, 0, 0, 0, 11 }, /* nobody's */
+	{ 2, 0, 0, 0, 0, 9 }, { 2, 0, 0, 0, 0, 10 }, { 2, 0, 0, 0, 0, 11 }, /* belong to no host */
 };
 
-/* The other host has 10.77.0.9 on a NIC with this MAC, and t0 is there. @return t0's index */
+/* Gives the other host 10.77.0.9 on a NIC with this MAC. @return index of t0, which exists */
 static unsigned int peer_with(const uint8_t mac[6])
 {
 	struct netif t0;
@@ -228,8 +228,8 @@ static void peer_gets(const uint8_t mac[6])
 	testnet_enter(&net, 0);
 }
 
-/* A thread carries everything out in order: wait until it has come to what was asked for last, an
- * entry of an operator, with which it has nothing to do. */
+/* A thread carries out requests in order. This waits until the latest request is carried out: it
+ * is about an entry of an operator, so the thread changes nothing. */
 static void settle(unsigned int ifindex)
 {
 	const struct rnic_host_ops *ops = &netif_rnic_host_ops;
@@ -252,7 +252,8 @@ static void give_up(unsigned int ifindex, const uint8_t mac[6])
 	settle(ifindex);
 }
 
-/* They are ours as long as somebody uses them, whatever happens to the interface meanwhile. */
+/* smcrd keeps its entries as long as they have users, whatever happens to the interface
+ * meanwhile. */
 static void neighbours(void **state)
 {
 	(void)state;
@@ -282,7 +283,7 @@ static void an_operators_entry_stays(void **state)
 	assert_true(neighbour_is(macs[2]));
 	give_up(t0, macs[0]);
 	assert_true(neighbour_is(macs[2]));
-	/* Nor is one deleted that has the MAC which the peer names. */
+	/* An operator's entry is not deleted even if it has the MAC that the peer names. */
 	ask_for(t0, macs[2]);
 	settle(t0);
 	give_up(t0, macs[2]);
@@ -306,7 +307,7 @@ static struct neigh_key key_of_nine(unsigned int ifindex)
 	return key;
 }
 
-/* The kernel goes on to call such an entry ours, and the next daemon would believe it. */
+/* The kernel still marks such an entry as smcrd's, so the next daemon takes it for its own. */
 static void an_entry_put_over_ours_stays(void **state)
 {
 	(void)state;
@@ -334,8 +335,8 @@ static bool kernel_has(const uint8_t *mac)
 	return entry.has_mac && !memcmp(entry.mac, mac, sizeof(entry.mac));
 }
 
-/* A peer could name any MAC, and all IP to the address of its GID would go there. The kernel finds
- * out who has the address, and that one is used. */
+/* A peer may name any MAC, and all IP packets to the address of its GID would go there. The kernel
+ * finds out who has the address, and smcrd uses that MAC. */
 static void a_mac_that_does_not_answer_is_not_believed(void **state)
 {
 	(void)state;
@@ -346,7 +347,7 @@ static void a_mac_that_does_not_answer_is_not_believed(void **state)
 	give_up(t0, macs[1]);
 	assert_true(kernel_has(macs[0]));
 
-	/* Nor does a false one take the place of the right one. */
+	/* A false MAC does not replace the right one either. */
 	ask_for(t0, macs[0]);
 	EXPECT(neighbour_is(macs[0]));
 	ask_for(t0, macs[1]);
@@ -374,7 +375,7 @@ static void a_mac_that_answers_later_is_believed_then(void **state)
 	assert_false(neighbour_is(macs[1]));
 }
 
-/* The peer has got another NIC: the entry goes over to it though the old one still has users. */
+/* The peer has another NIC: the entry gets the new MAC though the old one still has users. */
 static void who_answers_takes_over_from_who_does_not(void **state)
 {
 	(void)state;
@@ -401,8 +402,8 @@ static bool worked(struct neigh_keeper *keeper)
 	return true;
 }
 
-/* Both NICs of a host answer for either address. Who names the other one does not speak for those
- * who use the first, and has his turn when they are gone. */
+/* Both NICs of a host answer for either address. The entry keeps the first MAC while its users are
+ * there, and gets the second one when they are gone. */
 static void who_was_first_stays_while_he_answers(void **state)
 {
 	(void)state;
@@ -417,7 +418,7 @@ static void who_was_first_stays_while_he_answers(void **state)
 	testnet_enter(&net, 0);
 	assert_int_equal(neigh_keeper_new(note_doubt, &doubt, &keeper), 0);
 	neigh_keeper_want(keeper, &key, second);
-	EXPECT(worked(keeper) && neighbour_is(second)); /* it does answer */
+	EXPECT(worked(keeper) && neighbour_is(second)); /* the second NIC does answer */
 	neigh_keeper_release(keeper, &key, second);
 
 	neigh_keeper_want(keeper, &key, macs[0]);
@@ -450,15 +451,16 @@ static struct neigh_key ipv6_peer_with(const uint8_t mac[6])
 	return key;
 }
 
-/* Is `mac` its permanent entry? */
+/* @return true if `mac` is the permanent entry for this key */
 static bool is_permanent(const struct neigh_key *key, const uint8_t mac[6])
 {
 	const struct neigh_entry entry = entry_of(key);
 	return entry.state & NUD_PERMANENT && entry.has_mac && !memcmp(entry.mac, mac, 6);
 }
 
-/* Only the kernel asks there. It does not go on asking about an entry which is permanent, but takes
- * that away: then nothing reaches the host until it has answered, and nobody writes ours again. */
+/* In IPv6 only the kernel can ask who has an address. To ask, it would give the permanent entry
+ * up: nothing would reach the host until it answered, and nobody would write smcrd's entry again.
+ * So the first MAC stays. */
 static void who_was_first_stays_in_ipv6(void **state)
 {
 	(void)state;
@@ -468,7 +470,8 @@ static void who_was_first_stays_in_ipv6(void **state)
 	assert_int_equal(neigh_keeper_new(note_doubt, &doubt, &keeper), 0);
 	neigh_keeper_want(keeper, &key, macs[0]);
 	EXPECT(worked(keeper) && is_permanent(&key, macs[0]));
-	doubt.key.ifindex = 0; /* its address may have taken a while to work */
+	doubt.key.ifindex =
+		0; /* there may have been a doubt while the address was not usable yet */
 	neigh_keeper_want(keeper, &key, macs[2]);
 	EXPECT(worked(keeper) && doubt.key.ifindex);
 	assert_memory_equal(doubt.mac, macs[2], 6);
@@ -481,7 +484,7 @@ static void who_was_first_stays_in_ipv6(void **state)
 	neigh_keeper_free(keeper);
 }
 
-/* The peer has got another NIC: it has its turn when the links over the old one have ended. */
+/* The peer has another NIC: its MAC is entered when the links over the old NIC have ended. */
 static void who_answers_takes_over_in_ipv6_from_who_has_gone(void **state)
 {
 	(void)state;
@@ -491,7 +494,8 @@ static void who_answers_takes_over_in_ipv6_from_who_has_gone(void **state)
 	assert_int_equal(neigh_keeper_new(note_doubt, &doubt, &keeper), 0);
 	neigh_keeper_want(keeper, &key, macs[0]);
 	EXPECT(worked(keeper) && is_permanent(&key, macs[0]));
-	doubt.key.ifindex = 0; /* its address may have taken a while to work */
+	doubt.key.ifindex =
+		0; /* there may have been a doubt while the address was not usable yet */
 	peer_gets(macs[1]);
 	neigh_keeper_want(keeper, &key, macs[1]);
 	EXPECT(worked(keeper) && doubt.key.ifindex);
@@ -503,13 +507,13 @@ static void who_answers_takes_over_in_ipv6_from_who_has_gone(void **state)
 	neigh_keeper_free(keeper);
 }
 
-/* A keeper whose socket to the kernel is *ret_fd. */
+/* Makes a keeper whose socket to the kernel is *ret_fd. */
 static struct neigh_keeper *keeper_with_socket(struct neigh_doubt *doubt, int *ret_fd)
 {
 	struct neigh_keeper *keeper;
 	int family;
 	socklen_t len = sizeof(family);
-	*ret_fd = dup(STDERR_FILENO); /* the lowest that is free: so it gets this one first */
+	*ret_fd = dup(STDERR_FILENO); /* the lowest free descriptor: the keeper's socket gets it */
 	close(*ret_fd);
 	assert_int_equal(neigh_keeper_new(note_doubt, doubt, &keeper), 0);
 	assert_int_equal(getsockopt(*ret_fd, SOL_SOCKET, SO_DOMAIN, &family, &len), 0);
@@ -517,7 +521,7 @@ static struct neigh_keeper *keeper_with_socket(struct neigh_doubt *doubt, int *r
 	return keeper;
 }
 
-/* What is sent there next fails; the keeper makes itself another one then. */
+/* The next send on this socket fails; the keeper then makes another one. */
 static void spoil(int fd)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -544,7 +548,7 @@ static void an_entry_that_cannot_be_read_stays(void **state)
 	neigh_keeper_free(keeper);
 }
 
-/* The one before is still there then, and is ours. */
+/* An entry that cannot be written over is deleted: until then it is still there, and smcrd's. */
 static void what_cannot_be_written_over_is_withdrawn(void **state)
 {
 	(void)state;
@@ -556,12 +560,12 @@ static void what_cannot_be_written_over_is_withdrawn(void **state)
 	EXPECT(worked(keeper) && neighbour_is(macs[0]));
 	peer_gets(macs[1]);
 	neigh_keeper_want(keeper, &key, macs[1]);
-	/* Who may not change entries may still read them. */
+	/* Without privileges entries can be read but not changed. */
 	assert_int_equal(seteuid(65534), 0);
 	EXPECT(worked(keeper) && (doubt.key.ifindex || neigh_keeper_due(keeper) == INT64_MAX));
 	assert_int_equal(seteuid(0), 0);
 	assert_true(neighbour_is(macs[0]));
-	spoil(fd); /* a socket that was made meanwhile goes on to be refused */
+	spoil(fd); /* a socket that was made without privileges keeps being refused */
 	neigh_keeper_want(keeper, &key, macs[0]);
 	neigh_keeper_release(keeper, &key, macs[1]);
 	neigh_keeper_release(keeper, &key, macs[0]);
@@ -569,7 +573,7 @@ static void what_cannot_be_written_over_is_withdrawn(void **state)
 	neigh_keeper_free(keeper);
 }
 
-/* Whether the host can send to an address at all is told, for those who would have to wait. */
+/* Users that wait are told whether the host can send to an address at all. */
 static void an_address_that_nobody_has_is_told(void **state)
 {
 	(void)state;
@@ -585,7 +589,7 @@ static void an_address_that_nobody_has_is_told(void **state)
 	give_up(t0, macs[0]);
 }
 
-/* The same where the peer has named no MAC: then the host finds out, and makes no entry of it. */
+/* The same if the peer has named no MAC: the host finds the MAC out, and smcrd makes no entry. */
 static void whoever_has_an_address_will_do(void **state)
 {
 	(void)state;
@@ -609,8 +613,8 @@ static void whoever_has_an_address_will_do(void **state)
 	nl_socket_free(nl);
 }
 
-/* A daemon that was killed leaves its entries, which outlive the peer's NIC. Those of others stay.
- */
+/* A daemon that was killed leaves its entries, and they outlive the peer's NIC: the next daemon
+ * deletes them. Entries of others stay. */
 static void what_was_left_is_deleted(void **state)
 {
 	(void)state;
@@ -639,7 +643,8 @@ static void what_was_left_is_deleted(void **state)
 	nl_socket_free(nl);
 }
 
-/* Several daemons may serve a network namespace: which of them made an entry cannot be seen. */
+/* Several daemons may serve a network namespace, and an entry does not tell which of them has made
+ * it. */
 static void what_was_left_stays_while_it_may_be_anothers(void **state)
 {
 	(void)state;
@@ -653,19 +658,19 @@ static void what_was_left_stays_while_it_may_be_anothers(void **state)
 	assert_int_equal(netif_purge_neighbours(watch), 0);
 	settle(key.ifindex);
 	assert_true(neighbour_is(macs[0]));
-	/* whichever of them goes first */
+	/* the first one ends */
 	neigh_keeper_free(first);
 	assert_int_equal(netif_purge_neighbours(watch), 0);
 	settle(key.ifindex);
 	assert_true(neighbour_is(macs[0]));
-	neigh_keeper_free(second); /* as if it were killed */
+	neigh_keeper_free(second); /* the entry stays, as if the daemon were killed */
 	assert_true(neighbour_is(macs[0]));
 	assert_int_equal(netif_purge_neighbours(watch), 0);
 	settle(key.ifindex);
 	assert_false(neighbour_is(macs[0]));
 }
 
-/* More changes than fit while we do not look. */
+/* There are more changes than fit into the socket before smcrd reads it. */
 static void overrun(void **state)
 {
 	(void)state;
@@ -682,7 +687,7 @@ static void overrun(void **state)
 	testnet_link_up("t1", 0);
 	testnet_enter(&net, 0);
 	EXPECT(told && !last.running && last.num_addrs == 1 && last.addrs[0].addr == 0x0A4F0001);
-	/* It goes on afterwards. */
+	/* Later changes are announced too. */
 	testnet_link_mtu("t0", 1400);
 	EXPECT(last.mtu == 1400);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Looking at many connections a few at a time, while they come and go. */
+/* Walks over many connections, a few at a time, while connections come and go. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,8 +39,8 @@ static void the_next_lower_number_is_found(void **state)
 	order_free(&order);
 }
 
-/* However they come and go: what is found is what a plain list says, and the room does not grow
- * without end. */
+/* However numbers come and go, the order finds the same ones as a plain list, and its memory stays
+ * bounded. */
 static void it_agrees_with_a_plain_list(void **state)
 {
 	(void)state;
@@ -76,7 +76,7 @@ static void it_agrees_with_a_plain_list(void **state)
 struct fixture {
 	struct conns conns;
 	struct client_conn all[MANY + 10];
-	uint64_t seen[2 * MANY]; /* their numbers, in the order of the walk */
+	uint64_t seen[2 * MANY]; /* numbers of connections, in the order of the walk */
 	bool ended[2 * MANY];
 	size_t num_seen, room;
 };
@@ -127,7 +127,7 @@ static void a_walk_shows_each_once_the_newest_first(void **state)
 		for (int i = 0; i < 20; i++)
 			come(&f);
 		for (uint64_t i = 1; i <= 10; i++)
-			go(&f, i); /* of which the last five are remembered */
+			go(&f, i); /* the last five of these are remembered */
 		unsigned int parts = 1;
 		while (!conns_walk(&f.conns, &place, see, &f))
 			parts++;
@@ -141,7 +141,8 @@ static void a_walk_shows_each_once_the_newest_first(void **state)
 	}
 }
 
-/* Between two parts some end, before and behind the place, also the one at it; others come. */
+/* Between two parts of a walk connections end before the place, behind it and at it, and new ones
+ * come. */
 static void what_comes_and_goes_in_between_does_no_harm(void **state)
 {
 	(void)state;
@@ -156,26 +157,27 @@ static void what_comes_and_goes_in_between_does_no_harm(void **state)
 	for (int part = 0; !conns_walk(&f.conns, &place, see, &f); part++) {
 		if (part == 10) {
 			assert_int_equal(f.seen[f.num_seen - 1], MANY - 109);
-			go(&f, MANY - 109); /* the place itself */
+			go(&f, MANY - 109); /* the one at the place */
 			go(&f, MANY - 110); /* the next one */
-			go(&f, MANY);       /* the first one that was seen */
+			go(&f, MANY);       /* the first one that the walk has shown */
 			go(&f, 1);          /* one far behind */
 			come(&f);
 		}
 		if (part == 20)
-			go(&f, MANY - 300); /* one behind, when others have ended already */
+			go(&f, MANY - 300); /* one behind; others have ended already */
 	}
 	for (size_t i = 0; i < f.num_seen; i++)
 		times[f.seen[i]]++;
 	for (uint64_t i = 1; i <= MANY; i++) {
-		bool twice = i == MANY - 109 || i == MANY; /* as it was, and as it ended */
+		/* once as a live connection, once as an ended one */
+		bool twice = i == MANY - 109 || i == MANY;
 		assert_int_equal(times[i], twice ? 2 : 1);
 	}
-	assert_int_equal(times[MANY + 1], 0); /* it came when the walk was past it */
+	assert_int_equal(times[MANY + 1], 0); /* came after the walk was past its place */
 	close_fixture(&f);
 }
 
-/* A place that no walk has come to, as somebody might ask for. */
+/* A caller may ask for a place that no walk has come to. */
 static void any_place_is_good(void **state)
 {
 	(void)state;

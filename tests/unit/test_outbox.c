@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* In which order the requests of a turn are posted, and what their wr_ids say of one that fails. */
+/* The order in which the requests of a turn are posted, and what a wr_id tells when one of them
+ * fails. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +17,7 @@
 
 static struct outbox outbox;
 static uint64_t next_id;
-static char posted[1024]; /* what the RNIC got, in words */
+static char posted[1024]; /* the requests that the RNIC got, as text */
 static int lists, answer;
 
 static int post(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n)
@@ -48,7 +49,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* `writes` RDMA writes and a SEND whose only byte is `name`. */
+/* Adds `writes` RDMA writes and a SEND whose only byte is `name`. */
 static bool add(unsigned int writes, char name)
 {
 	static const uint8_t payload[100];
@@ -76,7 +77,7 @@ static void writes_go_first_in_one_list(void **state)
 	assert_true(add(2, 'b'));
 	assert_true(add(1, 'c'));
 	assert_int_equal(outbox_post(&outbox, &qp), 0);
-	/* Until a's SEND is done nothing from number 1 on is. */
+	/* Numbers from 1 on have not completed before the SEND of a has. */
 	assert_string_equal(posted, "W0 W1 W1 W1 a1 b4 c6");
 	assert_int_equal(lists, 1);
 	PROVES("CDC-6");
@@ -96,7 +97,7 @@ static void nothing_passes_a_send_that_came_alone(void **state)
 	assert_string_equal(posted, "W0 a1 l2 m3 W4 b5");
 }
 
-/* A connection on its new link: validation, what is written again, CDC (FO-4). */
+/* A connection on its new link posts validation, its data once more, and a CDC (FO-4). */
 static void nothing_passes_a_send_before_its_writes(void **state)
 {
 	(void)state;
@@ -126,7 +127,7 @@ static void nothing_passes_a_send_before_its_writes(void **state)
 	assert_string_equal(posted, "W0 a1 v2 W3 c4");
 }
 
-/* A small message does not wait until much of another connection has left. */
+/* A small message does not wait until another connection's many bytes have left. */
 static void much_is_not_passed_on_together(void **state)
 {
 	(void)state;

@@ -103,8 +103,8 @@ static int receive_fd(int socket)
 	return fd;
 }
 
-/* A process that is the daemon for one pair: it delivers "hello", and if `forward`, takes 3 bytes
- * from the program first. Returns once it has done so. */
+/* Starts a process that is the daemon of one pair: it delivers "hello", and before that takes 3
+ * bytes from the program if `forward` is set. Returns when this is done. */
 static pid_t start_daemon(int *ret_program, bool forward)
 {
 	int channel[2];
@@ -182,7 +182,8 @@ static void daemon_death_is_a_reset_for_a_blocked_reader(void **state)
 	assert_int_equal(read(program, buf, sizeof(buf)), 5);
 	pid_t killer = fork();
 	assert_true(killer >= 0);
-	if (killer == 0) { /* once the reader is asleep, or nearly: either way it must be told */
+	/* The reader is asleep by now, or about to sleep: in both cases it must wake up. */
+	if (killer == 0) {
 		close(program);
 		kill(pid, SIGKILL);
 		_exit(0);
@@ -203,7 +204,7 @@ static void daemon_death_is_a_reset_for_poll_and_epoll(void **state)
 	int ep = epoll_create1(EPOLL_CLOEXEC);
 	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP | EPOLLET };
 	assert_int_equal(epoll_ctl(ep, EPOLL_CTL_ADD, program, &event), 0);
-	assert_int_equal(epoll_wait(ep, &event, 1, 1000), 1); /* hello */
+	assert_int_equal(epoll_wait(ep, &event, 1, 1000), 1); /* readable: "hello" */
 	kill_daemon(pid);
 	assert_int_equal(epoll_wait(ep, &event, 1, 1000), 1);
 	assert_int_equal(event.events & (EPOLLERR | EPOLLHUP | EPOLLIN),
@@ -308,8 +309,8 @@ static size_t queued(const struct pair *pair)
 	return (size_t)n;
 }
 
-/* A program that writes `total` bytes of the pattern in pieces of varying size, waiting by poll()
- * for room, and then shuts down and waits for end of file. */
+/* Starts a program that writes `total` bytes of the pattern in pieces of any size, waits by poll()
+ * when the pair is full, and then shuts down and waits for end of file. */
 static pid_t start_writer(int program, int daemon, size_t total, size_t largest)
 {
 	pid_t pid = fork();
@@ -333,7 +334,7 @@ static pid_t start_writer(int program, int daemon, size_t total, size_t largest)
 		else if (errno != EAGAIN)
 			_exit(1);
 		else if (poll(&(struct pollfd){ .fd = program, .events = POLLOUT }, 1, 20000) != 1)
-			_exit(2); /* never told that there is room again */
+			_exit(2); /* was never told that the pair takes bytes again */
 	}
 	shutdown(program, SHUT_WR);
 	char byte;
@@ -356,7 +357,7 @@ static void pass_bytes(size_t total, size_t largest, size_t ring_size)
 	size_t at = 0;
 	bool ended = false, hangup = false;
 	while (!ended) {
-		/* Edges must be enough: the read says when it needs one. */
+		/* Edge-triggered events are enough: pair_read() tells when to wait for one. */
 		assert_int_equal(epoll_wait(ep, &event, 1, 20000), 1);
 		hangup |= event.events & EPOLLRDHUP;
 		do {
@@ -388,15 +389,15 @@ static void pass_bytes(size_t total, size_t largest, size_t ring_size)
 static void every_byte_passes_once(void **state)
 {
 	(void)state;
-	pass_bytes(20000, 3, 100000); /* tiny writes: forwarded bytes may stay queued */
+	pass_bytes(20000, 3, 100000); /* small writes: bytes that were forwarded may stay queued */
 	pass_bytes(20000, 50, 64);
 	pass_bytes(2u << 20, 2000, 65536);
 	pass_bytes(16u << 20, 100000, 512 * 1024);
-	pass_bytes(16u << 20, 3u << 20, 300001); /* bulk */
+	pass_bytes(16u << 20, 3u << 20, 300001); /* large writes */
 }
 
-/* Each message that stays queued makes the next peek longer. An answer is a good time to drop them,
- * but who gets none shall not pay for it either. */
+/* Each forwarded message that stays queued makes the next peek longer. They are dropped when the
+ * program gets bytes, but a program that gets none must not have long peeks either. */
 static void few_forwarded_messages_stay_queued(void **state)
 {
 	(void)state;
@@ -417,7 +418,7 @@ static void few_forwarded_messages_stay_queued(void **state)
 		assert_int_equal(read_some(&pair, buf, sizeof(buf)), 5);
 	}
 	assert_int_equal(pair_write(&pair, &answer, 1), sizeof(text));
-	assert_int_equal(queued(&pair), 1); /* the kept byte */
+	assert_int_equal(queued(&pair), 1); /* only the kept byte */
 	pair_finish(&pair);
 	close(program);
 }
@@ -434,7 +435,7 @@ static void forwarded_bytes_do_not_keep_the_program_from_writing(void **state)
 		assert_int_equal(read_some(&pair, buf, sizeof(buf)), 1);
 		assert_int_equal(poll_bits(program, POLLOUT, 0), POLLOUT);
 	}
-	/* The largest buffers leave room too once they are forwarded. */
+	/* Even the largest messages leave the queue once they are forwarded. */
 	static uint8_t big[1 << 20];
 	ssize_t sent = write(program, big, sizeof(big));
 	assert_true(sent > 0);
@@ -449,7 +450,7 @@ struct marked_stream {
 	struct pair pair;
 	int program;
 	uint64_t random;
-	size_t sent, got, mark; /* mark: one past the newest urgent byte */
+	size_t sent, got, mark; /* mark: the position behind the newest urgent byte */
 	unsigned int marks, found;
 	uint8_t buf[200000];
 };
@@ -471,7 +472,8 @@ static void write_marked(struct marked_stream *s)
 	s->sent += n > 0 ? (size_t)n : 0;
 	if (n != (ssize_t)size || !urgent)
 		return;
-	s->marks += s->mark <= s->got; /* else the last one is no urgent byte any more */
+	/* otherwise the earlier urgent byte has become an ordinary one */
+	s->marks += s->mark <= s->got;
 	s->mark = s->sent;
 }
 
@@ -492,8 +494,8 @@ static void read_marked(struct marked_stream *s)
 	s->found += s->pair.urgent;
 }
 
-/* Urgent bytes among writes of all sizes, some of which end where the daemon's reads do. Each comes
- * alone, in its place; of several that wait at once the last is the urgent one. */
+/* Urgent bytes among writes of all sizes, some of which end where the daemon's reads end. Each
+ * urgent byte is read alone, in its place. If several wait, the last one is urgent. */
 static void urgent_bytes_are_found(void **state)
 {
 	(void)state;
@@ -523,19 +525,19 @@ static void urgent_bytes_and_descriptors_do_not_stop_the_stream(void **state)
 	assert_int_equal(write(program, "ab", 2), 2);
 	assert_int_equal(send(program, "cd", 2, MSG_OOB), 2);
 	assert_int_equal(write(program, "ef", 2), 2);
-	send_fd(program, program); /* "x" */
+	send_fd(program, program); /* sends "x" with the descriptor */
 	assert_int_equal(write(program, "gh", 2), 2);
 	for (ssize_t n; (n = read_some(&pair, got + len, sizeof(got) - len)) > 0;)
 		len += (size_t)n;
 	assert_int_equal(len, 9);
 	assert_memory_equal(got, "abcdefxgh", 9);
 	assert_true(queued(&pair) >= 1);
-	close(program); /* the copy that was sent is closed by now: this was the last one */
+	close(program); /* the copy that was sent is closed already: this is the last descriptor */
 	assert_true(pair_closed(&pair));
 	pair_finish(&pair);
 }
 
-/* ---- the ends */
+/* ---- ends of the stream ---- */
 
 static void half_close_both_ways(void **state)
 {
@@ -572,7 +574,7 @@ static void end_of_file_leaves_the_other_direction_open(void **state)
 	assert_false(pair_closed(&pair));
 	assert_int_equal(write(program, "more", 4), 4);
 	assert_int_equal(read_some(&pair, buf, sizeof(buf)), 4);
-	pair_reset(&pair); /* a reset after end of file is one for writers */
+	pair_reset(&pair); /* after end of file only writers see the reset */
 	assert_int_equal(send(program, "x", 1, MSG_NOSIGNAL), -1);
 	close(program);
 }
@@ -620,8 +622,8 @@ static void shutdown_of_reading_is_no_close(void **state)
 	PROVES("CLOSE-5");
 }
 
-/* As many pairs as there may be at a time get room for urgent bytes; each gives its share back,
- * whichever way it ends. */
+/* As many pairs as may exist at a time can have urgent bytes. Each gives its share back, whichever
+ * way it ends. */
 static void every_end_gives_back_the_way_of_urgent_bytes(void **state)
 {
 	(void)state;

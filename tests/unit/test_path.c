@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of the shared data path (docs/data-path.md), one by one, and what each refuses. */
+/* The steps of the shared data path (docs/data-path.md), each alone, and what each refuses. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -82,11 +82,12 @@ static void readers_take_what_was_published(void **state)
 	assert_true(path_reader_unchanged(&page, taken));
 	assert_true(path_reader_look(&page, &other));
 	assert_true(path_reader_take(&page, taken, 20));
-	assert_false(path_reader_take(&page, other, 5)); /* these bytes are gone */
+	assert_false(
+		path_reader_take(&page, other, 5)); /* the other reader has taken these bytes */
 	assert_false(path_reader_unchanged(&page, other));
 	assert_int_equal(path_rx_load(&rx), 0);
 	assert_int_equal(rx.taken, 1020);
-	assert_true(path_reader_end(&page)); /* 10 are left */
+	assert_true(path_reader_end(&page)); /* 10 bytes are left */
 	assert_false(path_rx_reader_at_work(&rx));
 	assert_true(path_reader_look(&page, &taken));
 	assert_true(path_reader_take(&page, taken, 10));
@@ -107,11 +108,11 @@ static void a_head_on_its_way_is_nobody_elses(void **state)
 	assert_false(path_reader_look(&page, &other));
 	path_reader_begin(&page);
 	assert_false(path_reader_end(&page));
-	path_rx_forward_end(&rx, 8); /* the pair had no more room */
+	path_rx_forward_end(&rx, 8); /* the pair took no more */
 	assert_true(path_reader_look(&page, &taken));
 	assert_int_equal(taken, 8);
 	assert_true(path_reader_take(&page, taken, 2));
-	assert_false(path_rx_forward_begin(&rx, 1)); /* a reader was faster */
+	assert_false(path_rx_forward_begin(&rx, 1)); /* a reader has taken bytes meanwhile */
 	assert_int_equal(path_rx_load(&rx), 0);
 	assert_true(path_rx_forward_begin(&rx, 1));
 	path_rx_forward_end(&rx, 1);
@@ -124,15 +125,15 @@ static void readers_that_never_end_are_ignored(void **state)
 	struct path_rx rx;
 	clear();
 	path_rx_open(&rx, &page, 0, 50);
-	path_reader_begin(&page); /* dies */
-	path_reader_begin(&page); /* is stopped */
+	path_reader_begin(&page); /* this reader dies */
+	path_reader_begin(&page); /* this reader is stopped */
 	path_rx_ignore_readers(&rx);
 	assert_false(path_rx_reader_at_work(&rx));
 	path_reader_begin(&page);
 	assert_true(path_rx_reader_at_work(&rx));
 	path_reader_end(&page);
 	assert_false(path_rx_reader_at_work(&rx));
-	path_reader_end(&page); /* goes on */
+	path_reader_end(&page); /* the stopped reader goes on */
 	assert_false(path_rx_reader_at_work(&rx));
 	path_reader_begin(&page);
 	assert_true(path_rx_reader_at_work(&rx));
@@ -209,9 +210,10 @@ static void bytes_of_the_pair_come_behind(void **state)
 	assert_true(path_writer_commit(&page, at, 7));
 	assert_true(path_tx_lock(&tx));
 	assert_false(path_writer_lock(&page));
-	path_writer_unlock(&page); /* of somebody who does not have it */
+	path_writer_unlock(&page); /* a writer that does not hold the lock */
 	assert_false(path_writer_lock(&page));
-	assert_int_equal(path_tx_put(&tx, 3), -EPROTO); /* not looked at what was committed */
+	assert_int_equal(path_tx_put(&tx, 3),
+			 -EPROTO); /* the daemon has not read `committed` yet */
 	assert_int_equal(path_tx_load(&tx), 0);
 	path_tx_set_backlog(&tx, true);
 	assert_true(path_writer_backlog(&page));
@@ -241,7 +243,7 @@ static void nobody_commits_after_a_takeover(void **state)
 	assert_int_equal(path_writer_room(&page, SIZE, &later), 0);
 	assert_false(path_writer_commit(&page, at, 4));
 	assert_false(path_writer_commit(&page, later, 4));
-	atomic_store(&page.committed, 77); /* nobody cares */
+	atomic_store(&page.committed, 77); /* the value is not used any more */
 	assert_int_equal(path_tx_load(&tx), 0);
 	assert_int_equal(tx.committed, 4);
 	assert_true(path_tx_stop_polling(&tx)); /* the lock is held for ever */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Both sides of the shared data path at once, over a real socket pair: threads that read and write
- * as the library does, outsiders that use the pair alone, and the daemon. What chance decides comes
- * from seeds, but for the scheduler.
+ * as the library does, threads that use the pair alone, and the daemon. Seeds decide everything but
+ * the scheduler's choices.
  *
- * The stream is made of words of 8 bytes, and everybody moves whole words, so that each word can
- * tell where it belongs. Received words are numbers of their place. Sent ones carry writer, number
- * within the writer's words, and time: how many writes had ended when this one began.
+ * The stream consists of words of 8 bytes, and all threads move whole words, so that each word
+ * tells its place. A received word is the number of its place. A sent word has its writer, its
+ * number among the writer's words, and a time: how many writes had ended when this one began.
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -33,12 +33,12 @@
 
 #define WORD       ((uint32_t)sizeof(uint64_t))
 #define RING       (1024u)
-#define LONGEST    (3000u / WORD * WORD) /* one call */
-#define RECEIVED   (40000u)              /* words of a run */
-#define WRITES     (1500u)               /* of each writer */
-#define MAX_SENT   (1u << 21)            /* words */
+#define LONGEST    (3000u / WORD * WORD) /* bytes of one call */
+#define RECEIVED   (40000u)              /* words received in a run */
+#define WRITES     (1500u)               /* writes of each writer */
+#define MAX_SENT   (1u << 21)            /* words sent in a run, at most */
 #define THREADS    6
-#define PATIENCE   200 /* looks of the daemon at somebody who does not end */
+#define PATIENCE   200 /* how often the daemon looks at a call that does not end */
 #define DEADLINE_S 120
 
 static struct world {
@@ -49,13 +49,13 @@ static struct world {
 	struct path_rx rx;
 	struct path_tx tx;
 	_Atomic bool over, failed;
-	/* Receiving. */
-	_Atomic uint64_t floor; /* words before it were returned by calls that have ended */
+	/* ---- receiving */
+	_Atomic uint64_t floor; /* calls that have ended have returned the words before this one */
 	_Atomic uint8_t seen[RECEIVED];
 	_Atomic uint32_t seen_count;
-	/* Sending. */
+	/* ---- sending */
 	_Atomic uint64_t clock;
-	_Atomic uint32_t writers; /* that have not ended */
+	_Atomic uint32_t writers; /* writers that have not ended */
 	uint64_t began[THREADS][WRITES], ended[THREADS][WRITES];
 	uint32_t lengths[THREADS][WRITES];
 	uint64_t *sent;
@@ -67,7 +67,7 @@ static struct path_page *page(void)
 	return (struct path_page *)world.memory;
 }
 
-/* cmocka's assertions are for the main thread. */
+/* cmocka's assertions work only in the main thread. */
 static void must(bool condition, const char *what)
 {
 	if (condition)
@@ -82,7 +82,7 @@ static bool by_chance(struct random *random, uint32_t of)
 	return random_below(random, of) == 0;
 }
 
-/* Between any two steps somebody else may come. */
+/* Another thread may run between any two steps. */
 static void step(struct random *random)
 {
 	if (by_chance(random, 8))
@@ -118,7 +118,7 @@ static ssize_t wait_for_head(void *buf, size_t len)
 	return recv(world.program, buf, len, MSG_DONTWAIT);
 }
 
-/* One call of a reader of the library. @return bytes, 0: none now */
+/* One call of a reader in the library. @return bytes, 0 if there are none now */
 static uint32_t read_as_library(struct random *random, uint64_t *buf, uint32_t want, bool dies)
 {
 	const struct path_ring *ring = &world.layout.receive;
@@ -132,7 +132,7 @@ static uint32_t read_as_library(struct random *random, uint64_t *buf, uint32_t w
 	if (head > 0)
 		got = (uint32_t)head;
 	if (dies && by_chance(random, 50))
-		return got; /* having said that it is at work */
+		return got; /* dies after it has told that it is at work */
 	if (whole && got < want) {
 		uint32_t n = path_reader_available(page(), ring->size, taken);
 		if (n > want - got)
@@ -196,7 +196,7 @@ static void put_words(uint64_t first, uint32_t bytes)
 		path_ring_put(world.memory, &world.layout.receive, i * WORD, &i, WORD);
 }
 
-/* The daemon's turn: bytes arrive, and a head goes into the pair if nobody is at work. */
+/* A turn of the daemon: bytes arrive, and the head goes into the pair if no reader is at work. */
 static void receive_turn(struct random *random, struct path_rx *rx, uint32_t *waited)
 {
 	uint64_t end = (uint64_t)RECEIVED * WORD;
@@ -273,7 +273,7 @@ static bool idle(void)
 	return charge == world.least_charge;
 }
 
-/* What the library writes into the pair ends with a small message. */
+/* The library ends its bytes in the pair with a small message. */
 static void send_with_pair(const uint8_t *from, uint32_t len)
 {
 	if (len > WORD)
@@ -281,7 +281,7 @@ static void send_with_pair(const uint8_t *from, uint32_t len)
 	send_raw(from + (len > WORD ? len - WORD : 0), len > WORD ? WORD : len);
 }
 
-/* A part of one call of a writer of the library. @return bytes that are done */
+/* A part of one call of a writer in the library. @return bytes written */
 static uint32_t write_part(struct random *random, const uint8_t *from, uint32_t len)
 {
 	uint64_t at;
@@ -328,7 +328,7 @@ static void note_write(uint32_t writer, uint32_t write, uint64_t began, uint32_t
 	world.ended[writer][write] = atomic_fetch_add(&world.clock, 1);
 }
 
-/* Some writes find the daemon asleep, or about to be. */
+/* So that some writes find the daemon asleep, or about to sleep. */
 static void pause_writing(struct random *random)
 {
 	for (int i = 0; by_chance(random, 3) && i < 3; i++)
@@ -368,7 +368,7 @@ static void *outside_writer(void *arg)
 	return NULL;
 }
 
-/* The kept word stands for the kept byte. */
+/* In this test a whole word is kept in the pair, in place of the kept byte. */
 
 static void arrive(const void *from, uint32_t bytes)
 {
@@ -379,7 +379,7 @@ static void arrive(const void *from, uint32_t bytes)
 	world.sent_count += bytes / WORD;
 }
 
-/* The peer gets what is in the ring. */
+/* Bytes in the ring reach the peer. */
 static void complete(struct path_tx *tx, uint32_t most)
 {
 	uint8_t out[RING];
@@ -391,7 +391,7 @@ static void complete(struct path_tx *tx, uint32_t most)
 	path_tx_complete(tx, tx->completed + n);
 }
 
-/* Words behind the kept one. */
+/* Words in the pair behind the kept one. */
 static uint32_t pending(void)
 {
 	int queued = 0;
@@ -408,8 +408,9 @@ static void take_pair(struct path_tx *tx, struct random *random)
 	if (n == 0)
 		return;
 	if (by_chance(random, 2))
-		n = WORD; /* a message in part */
-	/* The bytes are put into the ring before the kept word before them is dropped. */
+		n = WORD; /* a part of a message */
+	/* The daemon first puts the bytes into the ring, and then drops the kept word before
+	 * them. */
 	ssize_t got = recv(world.daemon, words, n + WORD, MSG_PEEK | MSG_DONTWAIT);
 	must(got == (ssize_t)(n + WORD), "peeked too little");
 	path_tx_set_backlog(tx, true);
@@ -449,7 +450,7 @@ static void *sending_daemon(void *arg)
 		if (atomic_load(&world.writers) == 0 && pending() == 0 &&
 		    atomic_load(&page()->committed) == tx->completed)
 			break;
-		/* Asleep: nothing but the pair wakes the daemon. */
+		/* The daemon sleeps: only bytes in the pair wake it. */
 		while (pending() == 0 && atomic_load(&world.writers) > 0 &&
 		       !atomic_load(&world.over))
 			sched_yield();
@@ -519,12 +520,12 @@ static void one_reader_alone(void **state)
 	assert_int_equal(world.seen_count, RECEIVED);
 }
 
-/* Every write is there once, its parts in order; a write that began when another one had ended
+/* Each write is there once, with its parts in order. A write that began after another had ended
  * comes behind it. */
 static void check_sent(uint32_t writers)
 {
 	uint32_t write[THREADS] = { 0 }, number[THREADS] = { 0 };
-	uint64_t latest = 0; /* begin of any write that has a word so far */
+	uint64_t latest = 0; /* the latest time at which a write began, of those seen so far */
 	for (uint32_t i = 0; i < world.sent_count; i++) {
 		uint64_t word = world.sent[i];
 		uint32_t w = (uint32_t)(word >> 56);

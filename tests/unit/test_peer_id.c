@@ -18,7 +18,7 @@
 
 static void no_instance_repeats_its_predecessor(void **state)
 {
-	/* a clock that stands still, goes back, and wraps its low 16 bits */
+	/* a clock that stands still, goes back, and passes 2^16 */
 	static const int64_t steps[] = { 0, 1, -1, 65536, 0, 0, 2, -65536, -3 };
 	uint64_t seconds = 1700000000;
 	uint16_t previous = 0;
@@ -35,7 +35,7 @@ static void no_instance_repeats_its_predecessor(void **state)
 	PROVES("PEER-2");
 }
 
-/* 1000 daemons one after the other on one socket: none has the ID of the one before. */
+/* 1000 daemons use one file, one after the other: none has the peer ID of the one before. */
 static void restarts_differ_through_the_file(void **state)
 {
 	static const uint8_t mac[SMCR_MAC_LEN] = { 2, 0, 0, 0, 0, 1 };
@@ -74,7 +74,7 @@ static struct place place_make(void)
 	return place;
 }
 
-/* Nothing else may be left. */
+/* The directory must be empty then. */
 static void place_remove(const struct place *place)
 {
 	unlink(place->file);
@@ -148,7 +148,7 @@ static void a_full_disk_leaves_the_file_as_it_was(void **state)
 	place_remove(&place);
 }
 
-/* A pipe would hold up whoever opens it for reading. */
+/* A pipe would block a daemon that opens it for reading. */
 static void what_is_no_such_file_is_replaced(void **state)
 {
 	static const char *const wrong[] = { "", "123", "12345\n", "-001\n", "0x12\n", " 123\n" };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Connections that did not become SMC-R, as operators see them: what is kept, and of whom. */
+/* Connections that did not become SMC-R, as operators see them: how many are kept, and whose. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,7 +79,8 @@ static void the_newest_comes_first(void **state)
 	plain_free(plain);
 }
 
-/** Who makes very many leaves the others' alone, and has the newest of its own. */
+/** A user with very many connections does not push out those of others, and has its own newest
+ *  ones. */
 static void no_user_takes_all(void **state)
 {
 	(void)state;
@@ -106,7 +107,7 @@ static void what_is_shown_elsewhere_is_forgotten(void **state)
 	struct plain *plain = fresh();
 	add(plain, 1, 1, 77);
 	add(plain, 1, 1, 78);
-	add(plain, 1, 1, 77); /* its socket was connected once more */
+	add(plain, 1, 1, 77); /* the socket of number 77 was connected once more */
 	plain_forget(plain, 77);
 	struct seen seen = look(plain, 0, 0);
 	assert_int_equal(seen.num, 2);
@@ -141,14 +142,14 @@ static void peers_are_counted(void **state)
 	assert_int_equal(peers[1].reason, SMCR_REASON_LOCAL_POLICY);
 	assert_int_equal(peers[2].connections, 1);
 	assert_int_equal(others, 0);
-	/* What is not named is not lost. */
+	/* Peers that do not fit are counted together. */
 	assert_int_equal(plain_peers(plain, peers, 1, &others), 1);
 	assert_int_equal(others, 3);
 	plain_free(plain);
 }
 
-/** Connections with very many addresses do not push out a peer of another user, and none is lost
- *  from the sum. */
+/** Connections with very many addresses do not push out a peer of another user, and the sum has all
+ *  of them. */
 static void many_peers_are_others(void **state)
 {
 	static struct plain_peer peers[2 * PLAIN_PEERS];
@@ -176,7 +177,7 @@ static void many_peers_are_others(void **state)
 	plain_free(plain);
 }
 
-/** Where there are no BPF programs. */
+/** There are no BPF programs. */
 static void nothing_is_known(void **state)
 {
 	uint64_t others = 1;

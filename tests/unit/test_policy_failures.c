@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Peers and ports that SMC-R failed with: for how long they are left alone, by a clock of the
- * test's. */
+/* Peers and ports with which SMC-R failed: for how long SMC-R is not tried with them. The test has
+ * its own clock. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -94,7 +94,7 @@ static void a_dead_path_concerns_the_whole_peer(void **state)
 	assert_int_equal(remembered(fixture), 2);
 }
 
-/* Any user of a host can be such a server. */
+/* Such a server may belong to any user of its host, so only its port is concerned. */
 static void a_server_whose_rnic_does_not_answer_concerns_its_port(void **state)
 {
 	struct fixture *fixture = *state;
@@ -103,7 +103,7 @@ static void a_server_whose_rnic_does_not_answer_concerns_its_port(void **state)
 		assert_int_equal(failure.peer.port, port);
 		assert_int_equal(left(fixture, &failure), 60);
 	}
-	assert_int_equal(remembered(fixture), 10); /* of no peer as a whole */
+	assert_int_equal(remembered(fixture), 10); /* no peer as a whole */
 }
 
 static void time_doubles_with_each_attempt_up_to_an_hour(void **state)
@@ -129,7 +129,7 @@ static void what_fails_together_counts_once(void **state)
 	assert_int_equal(failure.times, 101);
 	assert_int_equal(failure.attempts, 1);
 	assert_int_equal(failure.seconds, 60);
-	/* the last one is still not left for less than it would be as the first */
+	/* the last failure still leaves the port out for as long as a first failure would */
 	assert_int_equal(left(fixture, &failure), 60);
 }
 
@@ -143,7 +143,7 @@ static void resets_are_over_soon_at_first(void **state)
 		assert_int_equal(left(fixture, &failure), times[i]);
 		fixture->now = failure.until_ms + SECOND;
 	}
-	/* Something worse: as long as that alone. */
+	/* A worse failure counts for itself: its time is that of a first failure. */
 	struct failure failure = fails(fixture, peer(1, 80), FAILURE_ANSWER);
 	assert_int_equal(left(fixture, &failure), 60);
 }
@@ -158,7 +158,7 @@ static void success_forgets_the_port_and_the_whole(void **state)
 	assert_int_equal(work(fixture, peer(1, 80)), 2);
 	assert_int_equal(work(fixture, peer(1, 80)), 0);
 	assert_int_equal(remembered(fixture), 2);
-	/* and begins anew */
+	/* and begins with the shortest time */
 	struct failure failure = fails(fixture, peer(1, 80), FAILURE_PATH);
 	assert_int_equal(left(fixture, &failure), 60);
 }
@@ -193,7 +193,7 @@ static void operators_can_forget(void **state)
 	assert_int_equal(remembered(fixture), 1);
 }
 
-/* ---- the option comes back */
+/* ---- the option is offered again */
 
 static void several_ports_without_an_answer_are_an_echo(void **state)
 {
@@ -202,15 +202,17 @@ static void several_ports_without_an_answer_are_an_echo(void **state)
 	for (uint16_t port = 1; port <= 2; port++) {
 		failure = fails(fixture, peer(1, port), FAILURE_ANSWER);
 		assert_int_equal(failure.kind, FAILURE_ANSWER);
-		fails(fixture, peer(2, port), FAILURE_ANSWER); /* another one is another one */
+		fails(fixture, peer(2, port),
+		      FAILURE_ANSWER); /* ports of another peer do not count */
 	}
-	failure = fails(fixture, peer(1, 1), FAILURE_ANSWER); /* the same port is no further one */
+	failure = fails(fixture, peer(1, 1), FAILURE_ANSWER); /* the same port counts once */
 	assert_int_equal(failure.kind, FAILURE_ANSWER);
 	failure = fails(fixture, peer(1, 3), FAILURE_ANSWER);
 	assert_int_equal(failure.kind, FAILURE_ECHO);
 	assert_int_equal(failure.peer.port, 0);
 	assert_int_equal(left(fixture, &failure), 3600);
-	/* Tried again with one port: that is enough to know that nothing has changed. */
+	/* SMC-R is tried again with one port: its failure is enough to know that nothing has
+	 * changed. */
 	fixture->now = failure.until_ms + HOUR / 2;
 	failure = fails(fixture, peer(1, 4), FAILURE_ANSWER);
 	assert_int_equal(failure.kind, FAILURE_ECHO);
@@ -230,7 +232,7 @@ static void a_peer_that_worked_echoes_nothing(void **state)
 		struct failure failure = fails(fixture, peer(1, port), FAILURE_ANSWER);
 		assert_int_equal(failure.kind, FAILURE_ANSWER);
 	}
-	/* It was long ago: who is there now? */
+	/* The failures are long ago: there may be another server now. */
 	fixture->now += 2 * HOUR;
 	for (uint16_t port = 1; port <= 3; port++)
 		assert_int_equal(fails(fixture, peer(1, port), FAILURE_ANSWER).kind,
@@ -242,7 +244,7 @@ static void the_resets_of_a_restart_are_no_echo(void **state)
 	struct fixture *fixture = *state;
 	for (uint16_t port = 1; port <= 6; port++)
 		assert_int_equal(fails(fixture, peer(1, port), FAILURE_RESET).kind, FAILURE_RESET);
-	/* but the same ports once more are */
+	/* but if the same ports reset once more, that is an echo */
 	fixture->now += 5 * SECOND;
 	for (uint16_t port = 1; port <= 3; port++)
 		assert_int_equal(fails(fixture, peer(1, port), FAILURE_RESET).kind,
@@ -266,7 +268,8 @@ static void the_oldest_make_room(void **state)
 	assert_int_equal(remembered(fixture), 4096);
 }
 
-/** A peer, or a program that connects to many ports of one, has a part of the table only. */
+/** One peer, or a program that connects to many ports of one peer, gets a part of the table only.
+ */
 static void one_peer_makes_nobody_forgotten(void **state)
 {
 	struct fixture *fixture = *state;

@@ -45,7 +45,8 @@ static void expect(const struct needs *needs, const struct smcr_addr *where, uin
 	assert_int_equal(expected.snd, snd);
 }
 
-/** Little is only believed of many in a row; the most of them counts, twice. */
+/** A small need is learnt from many connections in a row. The largest need among them counts, times
+ *  two. */
 static void little(void **state)
 {
 	struct needs *needs = *state;
@@ -57,15 +58,15 @@ static void little(void **state)
 	expect(needs, &own, UINT32_MAX, UINT32_MAX);
 	end(needs, &own, 1, 1000, 1);
 	expect(needs, &own, 6000, 40);
-	/* and so on downwards */
+	/* and the same for still smaller needs */
 	end(needs, &own, NEEDS_IN_A_ROW - 1, 500, 20);
 	expect(needs, &own, 6000, 40);
 	end(needs, &own, 1, 500, 20);
 	expect(needs, &own, 1000, 40);
 }
 
-/** Much is believed of the first that needs it, and then nothing less until many in a row need
- *  less. */
+/** A large need is learnt from the first connection that has it. A smaller one is learnt after that
+ *  only from many in a row. */
 static void much(void **state)
 {
 	struct needs *needs = *state;
@@ -73,7 +74,7 @@ static void much(void **state)
 	end(needs, &own, NEEDS_IN_A_ROW, 1000, 1000);
 	end(needs, &own, 1, 4000, 900);
 	expect(needs, &own, 8000, 2000);
-	/* one that is still open: in the other direction it may need more yet */
+	/* this connection is still open: it may yet need more in the other direction */
 	needs_outgrown(needs, &own, &full);
 	expect(needs, &own, UINT32_MAX, 2000);
 	end(needs, &own, NEEDS_IN_A_ROW - 1, 10, 1000);
@@ -86,7 +87,7 @@ static void much(void **state)
 	expect(needs, &own, UINT32_MAX, UINT32_MAX - 1);
 }
 
-/** A program that sets a size itself teaches nothing. */
+/** A connection whose program has set the size teaches nothing. */
 static void unknown(void **state)
 {
 	struct needs *needs = *state;
@@ -115,7 +116,7 @@ static void places(void **state)
 			expect(needs, &where[i], 0, 0);
 }
 
-/** There is room for 4096; the one that was unused for longest goes. */
+/** The table has 4096 places. The place that was unused for longest is given up. */
 static void many_places(void **state)
 {
 	struct needs *needs = *state;
@@ -133,7 +134,7 @@ static void many_places(void **state)
 	expect(needs, &own, 100, 100);
 }
 
-/** Whoever has many ports makes what is known of others' be forgotten no more than of its own. */
+/** A peer with many ports pushes out places of its own, not those of others. */
 static void many_ports_of_one_peer(void **state)
 {
 	struct needs *needs = *state;

@@ -11,7 +11,7 @@
 
 #include "daemon/policy/own.h"
 
-/* The addresses known, the last byte of each, as a string of digits in order. */
+/* The addresses that are known: the last byte of each, in order, as a string of digits. */
 static void expect(const struct own *own, const char *digits)
 {
 	char found[16] = "";
@@ -51,11 +51,11 @@ static void addresses_follow_the_interfaces(void **state)
 	expect(&own, "123");
 	tell(&own, 2, "4", "");
 	expect(&own, "1234");
-	tell(&own, 1, "12", "3"); /* nothing new */
+	tell(&own, 1, "12", "3"); /* tells nothing new */
 	expect(&own, "1234");
 	tell(&own, 1, "2", "35");
 	expect(&own, "2345");
-	tell(&own, 1, "", ""); /* it has gone */
+	tell(&own, 1, "", ""); /* the interface has gone */
 	expect(&own, "4");
 	own_free(&own);
 	expect(&own, "");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The administrator's rules: how they are written, and what they say of a connection. */
+/* The administrator's rules: how they are written, and what they decide about a connection. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@ static struct policy_rule rule(const char *text)
 	return rule;
 }
 
-/* Each is shown in the one order, and is the same rule when it is read again. */
+/* Each rule is shown with its parts in a fixed order, and reads back as the same rule. */
 static void rules_are_shown_as_they_are_read(void **state)
 {
 	static const struct {
@@ -128,7 +128,7 @@ static void long_words_are_refused(void **state)
 	text[sizeof(text) - 1] = '\0';
 	assert_int_equal(policy_rule_parse(text, true, &parsed, why), -EINVAL);
 	assert_non_null(strstr(why, "longer than 511"));
-	/* An address that does not fit its room. */
+	/* An address that is too long for the buffer. */
 	assert_int_equal(policy_rule_parse("deny peer "
 					   "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb",
 					   true, &parsed, why),
@@ -145,7 +145,7 @@ static void users_go_by_number_where_nobody_may_be_asked(void **state)
 	assert_int_equal(policy_rule_parse("deny uid 0", false, &parsed, why), 0);
 }
 
-/* ---- what they say */
+/* ---- what rules decide ---- */
 
 static struct smcr_addr16 addr(const char *text)
 {
@@ -254,7 +254,7 @@ static void deny_wins_and_allow_excludes_the_rest(void **state)
 		size_t place;
 	} cases[] = {
 		{ { "" }, 0, false, 0 },
-		{ { "" }, 1, false, 1 }, /* an empty place */
+		{ { "" }, 1, false, 1 }, /* a place without a rule */
 		{ { "deny port 23" }, 1, false, 1 },
 		{ { "deny port 22" }, 1, true, 0 },
 		{ { "allow port 22" }, 1, false, 0 },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where connections are too short for SMC-R: learnt and forgotten, by a clock of the test's. */
+/* Where connections are too short for SMC-R: learnt and forgotten. The test has its own clock. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@ static const struct shorts_config usual = { .rate = 20, .ms = 1000, .bytes = 655
 struct fixture {
 	struct shorts *shorts;
 	uint64_t now_ms;
-	uint64_t handshakes; /* of the place since it counts as short */
+	uint64_t handshakes; /* handshakes at the place since it counts as short */
 };
 
 static int setup(void **state)
@@ -51,8 +51,8 @@ static enum shorts_change ended(struct fixture *fixture, uint64_t gap_ms, uint64
 	return shorts_note(fixture->shorts, &where, ms, bytes, fixture->now_ms, &place);
 }
 
-/* Up to `most` short connections, so many a second. @return after how many the place is short; 0:
- * it never was */
+/* Up to `most` short connections end, so many a second. @return how many it took until the place
+ * counted as short, 0 if it never did */
 static unsigned int until_short(struct fixture *fixture, unsigned int a_second, unsigned int most)
 {
 	for (unsigned int i = 1; i <= most; i++) {
@@ -74,7 +74,7 @@ static enum shorts_change look(struct fixture *fixture, uint64_t handshakes)
 
 static void many_short_ones_in_a_row_are_noticed(void **state)
 {
-	/* At least 20 a second over ten seconds: 200 connections, however fast they come. */
+	/* At least 20 a second during ten seconds: 200 connections, however fast they come. */
 	assert_in_range(until_short(*state, 100, 1000), 200, 240);
 	assert_true(shorts_any(((struct fixture *)*state)->shorts));
 }
@@ -102,13 +102,13 @@ static void a_burst_is_not_enough(void **state)
 static void long_or_large_ones_keep_it_off(void **state)
 {
 	struct fixture *fixture = *state;
-	/* One of seven lasts, or carries much. */
+	/* One of seven connections lasts, or carries many bytes. */
 	for (int i = 0; i < 5000; i++) {
 		bool lasts = i % 14 == 0, large = i % 14 == 7;
 		assert_int_equal(ended(fixture, 2, lasts ? 1001 : 5, large ? 65536 : 65535),
 				 SHORTS_SAME);
 	}
-	/* One of fifty is no argument. */
+	/* One of fifty does not matter. */
 	unsigned int n = 0;
 	while (ended(fixture, 2, n % 50 == 0 ? 1001 : 1000, 65535) != SHORTS_BEGINS)
 		assert_true(++n < 500);
@@ -135,19 +135,19 @@ static void the_sample_shows_a_change(void **state)
 {
 	struct fixture *fixture = *state;
 	assert_true(until_short(fixture, 100, 1000) > 0);
-	/* It goes on as before: 100 a second, of which 3 are seen. */
+	/* As many connections as before: 100 a second, of which smcrd sees 3. */
 	for (int i = 0; i < 20; i++) {
 		for (int k = 0; k < 31; k++)
 			assert_int_equal(ended(fixture, 1, 5, 1000), SHORTS_SAME);
 		assert_int_equal(look(fixture, 1000), SHORTS_SAME);
 	}
-	/* Now they last. */
+	/* Now connections last. */
 	unsigned int n = 1;
 	while (ended(fixture, 320, 60000, 1000) != SHORTS_ENDS)
 		assert_true(++n < 10);
 	assert_in_range(n, 3, 8);
 	assert_false(shorts_any(fixture->shorts));
-	/* and it takes as many as before to be sure again */
+	/* and the place counts as short after as many connections as the first time */
 	assert_in_range(until_short(fixture, 100, 1000), 200, 260);
 }
 
@@ -193,7 +193,7 @@ static void a_place_can_be_forgotten(void **state)
 	assert_false(shorts_any(fixture->shorts));
 	memset(&gone, 0, sizeof(gone));
 	assert_int_equal(shorts_forget(fixture->shorts, &own, collect, &gone), 1);
-	assert_int_equal(gone.where.port, 0); /* it did not count as short */
+	assert_int_equal(gone.where.port, 0); /* the place did not count as short */
 }
 
 static bool collect_one(void *arg, const struct short_place *place)
@@ -234,7 +234,7 @@ static void count_ended(void *arg, const struct short_place *place)
 	(*n)++;
 }
 
-/* Another rate counts from here on; rate 0 ends what has begun. */
+/* A new rate applies from now on. Rate 0 makes all places forgotten. */
 static void what_is_short_can_be_changed(void **state)
 {
 	struct fixture *fixture = *state;
@@ -263,14 +263,14 @@ static void there_is_room_for_so_many_places(void **state)
 		shorts_note(fixture->shorts, &where, 5, 5, fixture->now_ms, &place);
 		assert_int_equal(place != NULL, i < 4096);
 	}
-	/* What has not been seen for a while makes room. */
+	/* A place that was not seen for a while is given up for a new one. */
 	struct smcr_addr where = peer(99, 1);
 	fixture->now_ms += SHORTS_LOOK_MS + 1;
 	shorts_note(fixture->shorts, &where, 5, 5, fixture->now_ms, &place);
 	assert_non_null(place);
 }
 
-/* Of one peer; ports of this host are of all its users. */
+/* Places of one peer are limited. Ports of this host belong to all its users, and are not. */
 static void a_peer_has_so_many_ports(void **state)
 {
 	struct fixture *fixture = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Giving up privileges, each time in a process of its own. */
+/* Giving up privileges. Each test uses a process of its own. */
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <setjmp.h>
@@ -72,7 +72,8 @@ static void only_root(void)
 		skip();
 }
 
-/* Where root may not lift the limit of locked memory, as in a container, it takes one more. */
+/* Where root may not raise the limit of locked memory, as in containers, smcrd needs one more
+ * capability. */
 static uint64_t needed(void)
 {
 	struct rlimit locked = { 0 };
@@ -110,7 +111,7 @@ static bool programs_get_no_more(void)
 	return privileges_drop(directory) == 0 && system(command) == 0;
 }
 
-/* A program that root starts has all capabilities otherwise, those of the bounding set. */
+/* A program that root starts would otherwise have all capabilities of the bounding set. */
 static void what_it_starts_gets_no_more(void **state)
 {
 	(void)state;

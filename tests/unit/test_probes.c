@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The probes of the engine, as a tracing tool uses them: the ELF notes of this program tell where
- * they are, a semaphore switches each on, and a breakpoint in the place of its nop tells that it
- * was reached.
+ * The probes of the engine, as a tracing tool uses them. ELF notes of this program tell where the
+ * probes are, a semaphore switches each of them on, and a breakpoint in place of its nop shows that
+ * it was reached.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,7 +64,7 @@ static void take_note(const uint8_t *note, uintptr_t load)
 	memcpy(numbers, note, sizeof(numbers));
 	for (int i = 0; i < PROBES && !strcmp(provider, "smcrd"); i++)
 		if (!strcmp(probes[i].name, name)) {
-			assert_null(probes[i].place); /* one place each */
+			assert_null(probes[i].place); /* each probe has one place */
 			probes[i].place = (uint8_t *)(load + numbers[0]);
 			probes[i].semaphore = (volatile unsigned short *)(load + numbers[2]);
 		}
@@ -93,7 +93,7 @@ static int note_load_address(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	(void)size;
 	*(uintptr_t *)arg = info->dlpi_addr;
-	return 1; /* the program is the first one */
+	return 1; /* the program itself comes first */
 }
 
 static int find_probes(void **state)
@@ -150,7 +150,7 @@ static void probes_are_reached_while_somebody_traces(void **state)
 	expect(1, 1, 0);
 	pair_fail_link(pair, C, pair_conn_view(pair, conn, C).link_number);
 	pair_pump(pair);
-	expect(1, 1, 2); /* at both ends */
+	expect(1, 1, 2); /* one at each end of the connection */
 	trace(false);
 	pair_send(pair, conn, C, 500, 1);
 	pair_pump(pair);
@@ -170,7 +170,8 @@ static int find_probes(void **state)
 static void probes_are_reached_while_somebody_traces(void **state)
 {
 	(void)state;
-	skip(); /* the build has none, or nobody knows what a breakpoint is there */
+	skip(); /* the build has no probes, or the test does not know this processor's breakpoints
+		 */
 }
 
 #endif

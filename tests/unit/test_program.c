@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of processes, whatever they say they are. */
+/* Names of processes, whatever they call themselves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,7 +51,7 @@ static void processes_have_names(void **state)
 	program_names_close(&names);
 }
 
-/* One that has gone, and none at all. */
+/* A process that has gone, and no process. */
 static void nobody_has_no_name(void **state)
 {
 	struct program_names names = { 0 };
@@ -64,7 +64,7 @@ static void nobody_has_no_name(void **state)
 		_exit(0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_false(program_name(&names, pid, name));
-	assert_false(program_name(&names, pid, name)); /* and it can be asked again */
+	assert_false(program_name(&names, pid, name)); /* the next call may ask again */
 	assert_string_equal(name, "");
 	program_names_close(&names);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Proofs are only worth something if no test can claim a requirement that does not exist. */
+/* PROVES() refuses requirements that do not exist. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 
 #include "tests/lib/proves.h"
 
-/* Runs in a child, so that neither the environment nor an abort reaches this program. */
+/* Runs in a child process, so that neither the environment nor an abort concerns this process. */
 static int record(const char *path, const char *ids)
 {
 	pid_t child = fork();

@@ -64,7 +64,7 @@ static const uint32_t ours[] = {
 };
 #define NUM_OURS (sizeof(ours) / sizeof(ours[0]))
 
-/* Sent by deployed peers, never by us. */
+/* Codes that deployed peers send, but smcrd does not. */
 static const uint32_t theirs[] = {
 	0x03030001, 0x03030003, 0x03030004, 0x03030005,
 	0x03030006, 0x03030007, 0x03090000, 0x030d0000,
@@ -122,7 +122,7 @@ static void codes_of_others_are_unknown(void **state)
 	assert_string_equal(smcr_reason_name(SMCR_REASON_PREFIX_MISMATCH), "prefix-mismatch");
 }
 
-/* @return its text, until the next call */
+/* @return the text of the page, valid until the next call */
 static const char *read_page(const char *path)
 {
 	static char page[32768];
@@ -133,7 +133,7 @@ static const char *read_page(const char *path)
 	return page;
 }
 
-/* CLC-13: our list is published, and what is published is what we say. */
+/* CLC-13: the published list of codes is the one that smcrd uses. */
 static void the_published_list_is_the_code(void **state)
 {
 	const char *page = read_page("docs/reasons.md");
@@ -150,7 +150,7 @@ static void the_published_list_is_the_code(void **state)
 	PROVES("CLC-13");
 }
 
-/* A line that begins with a quote would be a request to roff. */
+/* roff takes a line that begins with a quote for a request. */
 static void the_manual_page_has_all_of_them(void **state)
 {
 	const char *page = read_page("man/smcr-reasons.7");

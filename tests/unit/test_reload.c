@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The configuration is read by a thread; the event loop hears of it. */
+/* A thread reads the configuration, and tells the event loop the outcome. */
 #include <grp.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -20,15 +20,15 @@ struct fixture {
 	struct reload *reload;
 	char path[64];
 	struct config_source source;
-	/* what was heard */
+	/* what the event loop was told */
 	unsigned int loaded;
 	uint64_t number;
-	unsigned int max_links; /* of the last one; 0: errors */
+	unsigned int max_links; /* of the latest reading, 0 after errors */
 	size_t errors;
 	unsigned int slow, slow_ms;
 };
 
-/* Looking the group "slow" up takes until the test says so. */
+/* To look up the group "slow" takes until the test says so. */
 static sem_t looked_up, answer;
 
 struct group *getgrnam(const char *name)
@@ -78,7 +78,8 @@ static int renew(struct fixture *fixture)
 
 static int setup(void **state)
 {
-	static struct fixture the_fixture; /* a thread may look at its source to the end */
+	/* static, as the thread may use its source until the process ends */
+	static struct fixture the_fixture;
 	struct fixture *fixture = &the_fixture;
 	*fixture = (struct fixture){ .slow_ms = 3600 * 1000 };
 	strcpy(fixture->path, "/tmp/smcrd-reload-XXXXXX");
@@ -125,7 +126,7 @@ static void what_the_file_says_now_is_heard(void **state)
 	assert_int_equal(fixture->errors, 2);
 }
 
-/* What is asked for while the file is being read is read afterwards, once. */
+/* Requests that come while the files are read are answered by one more reading. */
 static void requests_while_it_reads_share_the_next_reading(void **state)
 {
 	struct fixture *fixture = *state;
@@ -160,7 +161,7 @@ static void a_reading_that_hangs_is_told_once(void **state)
 	run_until(fixture, 1);
 	assert_int_equal(fixture->max_links, 5);
 	assert_int_equal(fixture->slow, 1);
-	/* the next one is another one */
+	/* the next request begins another reading */
 	assert_int_equal(reload_begin(fixture->reload), 2);
 	while (fixture->slow == 1)
 		assert_int_equal(event_base_loop(fixture->base, EVLOOP_ONCE), 0);
