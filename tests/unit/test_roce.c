@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* proto/roce: golden bytes of Linux rxe, refusals, and the ICRC of every captured packet. */
+/* proto/roce: golden bytes of Linux rxe, packets that are refused, and the ICRC of every captured
+ * packet. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -135,7 +136,7 @@ static void bth_flags_survive(void **state)
 	assert_int_equal(p.payload_len, 0);
 }
 
-/* Decode a packet of `len` bytes in all, in a buffer of its own, with this opcode and pad count. */
+/* Decodes a packet of `len` bytes in all with this opcode and pad count, in a buffer of its own. */
 static int decode_shape(uint8_t opcode, uint8_t pad, size_t len)
 {
 	uint8_t *buf = calloc(1, len ? len : 1);
@@ -154,29 +155,30 @@ static void refuses_malformed(void **state)
 	for (size_t len = 0; len < ROCE_MIN_LEN; len++)
 		assert_int_equal(decode_shape(ROCE_SEND_ONLY, 0, len), -EBADMSG);
 	assert_int_equal(decode_shape(ROCE_SEND_ONLY, 0, ROCE_MIN_LEN), 0);
-	/* Headers cut short. */
+	/* Headers that are cut short. */
 	assert_int_equal(decode_shape(ROCE_WRITE_ONLY, 0, ROCE_MIN_LEN + 15), -EBADMSG);
 	assert_int_equal(decode_shape(ROCE_WRITE_ONLY, 0, ROCE_MIN_LEN + 16), 0);
 	assert_int_equal(decode_shape(ROCE_ACKNOWLEDGE, 0, ROCE_MIN_LEN), -EBADMSG);
 	assert_int_equal(decode_shape(ROCE_ACKNOWLEDGE, 0, ROCE_ACK_LEN), 0);
-	/* Payload not in fours, padding larger than it, an ACK with payload. */
+	/* A payload that is no multiple of four, padding larger than the payload, an ACK with a
+	 * payload. */
 	assert_int_equal(decode_shape(ROCE_SEND_ONLY, 0, ROCE_MIN_LEN + 2), -EBADMSG);
 	assert_int_equal(decode_shape(ROCE_SEND_ONLY, 1, ROCE_MIN_LEN), -EBADMSG);
 	assert_int_equal(decode_shape(ROCE_ACKNOWLEDGE, 0, ROCE_ACK_LEN + 4), -EBADMSG);
-	/* FIRST and MIDDLE are full packets, LAST has at least a byte. */
+	/* FIRST and MIDDLE have to be full packets, LAST needs at least a byte. */
 	assert_int_equal(decode_shape(ROCE_SEND_FIRST, 1, ROCE_MIN_LEN + 256), -EBADMSG);
 	assert_int_equal(decode_shape(ROCE_SEND_FIRST, 0, ROCE_MIN_LEN + 256), 0);
 	assert_int_equal(decode_shape(ROCE_WRITE_MIDDLE, 0, ROCE_MIN_LEN), -EBADMSG);
 	assert_int_equal(decode_shape(ROCE_WRITE_LAST, 0, ROCE_MIN_LEN), -EBADMSG);
 	assert_int_equal(decode_shape(ROCE_SEND_LAST, 3, ROCE_MIN_LEN + 4), 0);
-	/* Longer than the largest path MTU. */
+	/* A payload longer than the largest path MTU. */
 	assert_int_equal(decode_shape(ROCE_SEND_ONLY, 0, ROCE_MIN_LEN + ROCE_MAX_PAYLOAD), 0);
 	assert_int_equal(decode_shape(ROCE_SEND_ONLY, 0, ROCE_MIN_LEN + ROCE_MAX_PAYLOAD + 4),
 			 -EBADMSG);
 	assert_int_equal(decode_shape(ROCE_WRITE_ONLY, 0, ROCE_MAX_LEN), 0);
 	assert_int_equal(decode_shape(ROCE_WRITE_ONLY, 0, ROCE_MAX_LEN + 4), -EBADMSG);
 
-	/* A header version to come. */
+	/* Another version of the BTH. */
 	uint8_t buf[sizeof(ack_packet)];
 	memcpy(buf, ack_packet, sizeof(buf));
 	buf[1] = 0x01;
@@ -227,9 +229,9 @@ static void congestion_notification(void **state)
 	assert_int_equal(p.payload_len, 0);
 	assert_int_equal(roce_decode(buf, ROCE_CNP_LEN - 1, &p), -EBADMSG);
 	assert_int_equal(roce_decode(buf, ROCE_CNP_LEN + 1, &p), -EBADMSG);
-	buf[1] = 0x10; /* nothing is there that could need a byte of padding */
+	buf[1] = 0x10; /* there is no payload that could need padding */
 	assert_int_equal(roce_decode(buf, ROCE_CNP_LEN, &p), -EBADMSG);
-	buf[1] = 1; /* another header version */
+	buf[1] = 1; /* another version of the BTH */
 	assert_int_equal(roce_decode(buf, ROCE_CNP_LEN, &p), -EBADMSG);
 }
 
@@ -282,7 +284,8 @@ static void icrc_finds_every_identification(void **state)
 	free(tables);
 }
 
-/* Any change of one or two bits of what is covered is noticed, whatever the identification. */
+/* If one or two bits change among those that the ICRC covers, the ICRC does not fit any more,
+ * whatever the IPv4 identification. */
 static void icrc_notices_damage(void **state)
 {
 	(void)state;
@@ -301,7 +304,7 @@ static void icrc_notices_damage(void **state)
 			assert_false(accepts(tables, &flow, buf, sizeof(buf), 0));
 		}
 	}
-	/* Another address or port is damage too. */
+	/* Another address or port does not fit either. */
 	flow.saddr ^= htonl(1);
 	assert_false(accepts(tables, &flow, write_packet, sizeof(write_packet), 0));
 	flow = golden_flow();
@@ -315,7 +318,7 @@ static void icrc_notices_damage(void **state)
 	free(tables);
 }
 
-/* Each identification, each length, each bit of the BTH and of the flow. */
+/* For each identification, each length, and each bit of the BTH and of the flow. */
 static void both_ways_to_start_an_icrc(void **state)
 {
 	(void)state;
@@ -339,7 +342,7 @@ static void both_ways_to_start_an_icrc(void **state)
 	free(tables);
 }
 
-/* Packets of each length, whatever the masked byte is when they arrive. */
+/* Packets of each length are checked, whatever the masked byte is on arrival. */
 static void every_length_is_checked(void **state)
 {
 	(void)state;
@@ -368,7 +371,7 @@ static void every_length_is_checked(void **state)
 	free(tables);
 }
 
-/* Decode, encode again and compare; compute the ICRC with and without the identification. */
+/* Decodes, encodes again and compares; computes the ICRC with and without the identification. */
 static bool reproduces(const struct roce_icrc_tables *tables, const struct pcap_packet *udp)
 {
 	struct roce_packet p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* HTTP of monitoring systems, and of whoever else comes to that socket. */
+/* HTTP of monitoring systems, and of other visitors of that socket. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@
 
 static unsigned int slept;
 
-/* In the place of libc's: it counts. */
+/* Replaces the C library's function and counts. */
 int usleep(useconds_t us)
 {
 	const struct timespec pause = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
@@ -91,7 +91,7 @@ static int teardown(void **state)
 {
 	struct fixture *fixture = *state;
 	scrape_close(fixture->scrape);
-	assert_int_equal(access(fixture->path, F_OK), -1); /* it is gone */
+	assert_int_equal(access(fixture->path, F_OK), -1); /* the socket's file is gone */
 	event_base_free(fixture->base);
 	rmdir(fixture->dir);
 	free(fixture);
@@ -112,7 +112,7 @@ static void say(int fd, const char *text)
 	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
 }
 
-/* Run the loop until the other end closes. @return what it has said; the caller frees it */
+/* Runs the loop until the other end closes. @return what it has sent; the caller frees it */
 static char *hear(const struct fixture *fixture, int fd)
 {
 	size_t len = 0, room = 1 << 20;
@@ -188,7 +188,7 @@ static void requests_are_read_as_http_says(void **state)
 	}
 }
 
-/* A byte at a time, and with the writing side shut down before the answer. */
+/* Requests that come a byte at a time, or with the writing side shut down before the answer. */
 static void slow_requests_are_answered(void **state)
 {
 	struct fixture *fixture = *state;
@@ -216,20 +216,22 @@ static void requests_without_end_are_refused(void **state)
 	free(text);
 }
 
-/* Collecting costs time that programs need. */
+/* To collect metrics takes time that programs need, so scrapes soon after each other share one
+ * text. */
 static void metrics_are_not_collected_for_each(void **state)
 {
 	struct fixture *fixture = *state;
 	for (int i = 0; i < 3; i++)
 		free(ask(fixture, REQUEST));
-	assert_true(fixture->collected < 3); /* the machine may be slow */
+	assert_true(fixture->collected < 3); /* fewer than three; the machine may be slow */
 	usleep(SCRAPE_FRESH_MS * 1000);
 	unsigned int before = fixture->collected;
 	free(ask(fixture, REQUEST));
 	assert_int_equal(fixture->collected, before + 1);
 }
 
-/* More than the kernel takes at once, for many who share one text; some go away. */
+/* A text larger than the kernel takes at once, for many visitors who share it; some of them
+ * leave. */
 static void long_answers_come_whole(void **state)
 {
 	struct fixture *fixture = *state;
@@ -252,7 +254,7 @@ static void long_answers_come_whole(void **state)
 	}
 }
 
-/* Who says nothing makes way for others, and is dropped after a time anyway. */
+/* An idle visitor is dropped when others come, and after a time anyway. */
 static void idle_visitors_make_way(void **state)
 {
 	struct fixture *fixture = *state;
@@ -262,7 +264,7 @@ static void idle_visitors_make_way(void **state)
 		others[i] = visit(fixture);
 		event_base_loop(fixture->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	}
-	ssize_t n = -1; /* all of them are let in, some at a time */
+	ssize_t n = -1; /* a turn of the loop lets some of them in */
 	while (n < 0) {
 		event_base_loop(fixture->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 		n = recv(first, &byte, 1, 0);
@@ -312,13 +314,14 @@ static void addresses_are_checked(void **state)
 	}
 }
 
-/* @return a port of the loopback that nobody has */
+/* @return a port of the loopback address that is free */
 static unsigned int free_port(void)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET };
 	socklen_t len = sizeof(addr);
 	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	int probe = socket(AF_INET, SOCK_STREAM, 0); /* keeps its port for us */
+	/* a socket that is bound but does not listen keeps the port for the test */
+	int probe = socket(AF_INET, SOCK_STREAM, 0);
 	assert_int_equal(bind(probe, (struct sockaddr *)&addr, sizeof(addr)), 0);
 	assert_int_equal(getsockname(probe, (struct sockaddr *)&addr, &len), 0);
 	close(probe);
@@ -356,7 +359,7 @@ static void tcp_is_answered_too(void **state)
 	answers_at(fixture, port);
 }
 
-/* What another process has is left alone, and what one left behind is not. */
+/* A socket file that another process serves stays; one that a dead process has left is replaced. */
 static void sockets_of_others_are_left_alone(void **state)
 {
 	struct fixture *fixture = *state;
@@ -373,7 +376,8 @@ static void sockets_of_others_are_left_alone(void **state)
 	answers_locally(fixture);
 }
 
-/* Where it cannot listen changes nothing, and is tried again when it is asked for again. */
+/* If smcrd cannot listen at a new address, the old one stays open. It tries again at the next
+ * request. */
 static void what_fails_leaves_open_what_was(void **state)
 {
 	struct fixture *fixture = *state;
@@ -400,7 +404,8 @@ static void what_fails_leaves_open_what_was(void **state)
 	assert_string_equal(scrape_at(scrape, SCRAPE_TCP), "");
 }
 
-/* The port at all addresses and at one, one path in two ways: both cannot be open together. */
+/* A port at all addresses and the same port at one, or two names of one path: both cannot be open
+ * together. */
 static void what_is_in_its_own_way_moves(void **state)
 {
 	struct fixture *fixture = *state;
@@ -419,7 +424,8 @@ static void what_is_in_its_own_way_moves(void **state)
 	answers_locally(fixture);
 }
 
-/* Any user can hold a directory for as long as they like, and the event loop is here. */
+/* Any user can lock a directory for as long as they like. smcrd does not wait for the lock, as it
+ * would stop the event loop. */
 static void who_holds_the_directory_is_not_waited_for(void **state)
 {
 	struct fixture *fixture = *state;
@@ -454,6 +460,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_holds_the_directory_is_not_waited_for, setup,
 						teardown),
 	};
-	signal(SIGPIPE, SIG_IGN); /* as smcrd does */
+	signal(SIGPIPE, SIG_IGN); /* smcrd ignores SIGPIPE too */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of connections that a host shares with programs: who gets it back, and pages that change
- * places under an address. */
+/* Memory of connections that is shared with programs: who gets it after that, and pages that are
+ * exchanged at the same address. */
 #include "tests/lib/connfix.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ static void other_connections_memory_is_left_alone(void **state)
 	connfix_free(f);
 }
 
-/* What cannot be recovered goes to nobody else. */
+/* Memory that cannot be taken back from the program is given to no other connection. */
 static void memory_that_stays_shared_is_retired(void **state)
 {
 	(void)state;
@@ -121,7 +121,7 @@ static void pages_are_shared_and_become_ones_own(void **state)
 	int fd = memfd_create("test", MFD_CLOEXEC);
 	assert_int_equal(ftruncate(fd, LEN), 0);
 	uint8_t *other = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	/* The second half of the pages goes to the first half of the file. */
+	/* The second half of the pages is replaced by the first half of the file. */
 	assert_int_equal(pages_share(at + LEN / 2, LEN / 2, fd, 0), 0);
 	expect_pattern(at, 0, LEN);
 	assert_memory_equal(other, at + LEN / 2, LEN / 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every column of a table of smcrctl, and every line of info and stats, is in the manual page of
- * its object. */
+/* The manual page of each object has every column of its table, and every line of info and
+ * stats. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 #include "cli/smcrctl/table.h"
 #include "cli/smcrctl/tools.h"
 
-/* It makes connections, and would bring the whole library. */
+/* The real function makes connections, and would need the whole library. */
 int check_run(const struct tool_call *call)
 {
 	(void)call;
@@ -37,7 +37,7 @@ static void read_page(const char *object)
 	fclose(file);
 }
 
-/* "Ic TITLE" or 'Ic "two words"', in a line of its own or at the head of an item. */
+/* @return true if "Ic TITLE" or 'Ic "two words"' is a line of its own or begins an item */
 static bool has_title(const char *from, const char *title)
 {
 	static const char *const forms[] = { ".It Ic %s\n",     ".It Ic %s Pq ",
@@ -56,7 +56,7 @@ static bool has_title(const char *from, const char *title)
 	return false;
 }
 
-/* Those that only -d shows stand behind a heading that says so, the others before it. */
+/* The page has columns that only -d shows below a heading that says so, and the others above it. */
 static void every_column_is_in_its_page(void **state)
 {
 	unsigned int looked_at = 0;
@@ -86,7 +86,7 @@ static void every_column_is_in_its_page(void **state)
 	assert_true(looked_at > 100);
 }
 
-/* ---- what prints several tables: what is printed is looked at ---- */
+/* ---- objects with several tables: their output is checked ---- */
 
 static const struct object *find(const char *name)
 {
@@ -112,7 +112,7 @@ static char *print(const char *name, const char *result)
 	return text;
 }
 
-/* A title of a column is in capitals. */
+/* The title of a column is in capitals. */
 static bool is_title(const char *cell)
 {
 	bool letter = false;
@@ -124,7 +124,7 @@ static bool is_title(const char *cell)
 	return letter;
 }
 
-/* Cells are two blanks apart at least. "name: value" is a cell with the name. */
+/* Cells are at least two blanks apart. Of "name: value" the name is a cell. */
 static unsigned int check_line(const char *object, char *line, bool labels)
 {
 	unsigned int looked_at = 0;
@@ -149,7 +149,7 @@ static unsigned int check_line(const char *object, char *line, bool labels)
 	return looked_at;
 }
 
-/* @param labels  what stands first in a line is a name too */
+/* @param labels  the first word of a line is a name too */
 static unsigned int check_output(const char *object, const char *result, bool labels)
 {
 	char *text = print(object, result), *save = NULL;
@@ -182,7 +182,7 @@ static void every_line_of_info_and_stats_is_in_their_pages(void **state)
 				 true) > 60);
 }
 
-/* The line of titles in an example has none that are gone. */
+/* The line of titles in an example has only columns that exist. */
 static void examples_are_not_out_of_date(void **state)
 {
 	unsigned int looked_at = 0;

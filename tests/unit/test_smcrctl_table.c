@@ -86,7 +86,7 @@ static void values_as_text(void **state)
 	table_set_style(&(const struct table_style){ .width = 0 });
 }
 
-/* Names come from peers and programs. */
+/* Names come from peers and programs: no byte of them controls the terminal. */
 static void nothing_does_something_to_a_terminal(void **state)
 {
 	static const struct column plain = { "A", "a" };
@@ -107,7 +107,7 @@ static const struct column columns[] = {
 	{ "WHY", "why", .sentence = true },
 };
 
-/* The first line of the table on a terminal of this width. */
+/* Expects this line of titles on a terminal of this width. */
 static void expect_titles(size_t width, bool details, const char *titles)
 {
 	static const char rows[] = "[{\"name\":\"n\",\"least\":1,\"more\":\"m\",\"last\":22222,"
@@ -175,8 +175,9 @@ static void rows_in_order(void **state)
 	(void)state;
 	expect_order("last", "3142");
 	expect_order("LAST", "3142");
-	expect_order("-last", "4132"); /* what is not known comes last */
-	expect_order("name", "2413");  /* numbers in text are numbers; equal ones stay */
+	expect_order("-last", "4132"); /* unknown values come last */
+	/* numbers inside text are compared as numbers; equal rows keep their order */
+	expect_order("name", "2413");
 	expect_order("-name", "1243");
 	expect_order("hidden", "1432");
 	expect_order("why", "1234");
@@ -192,7 +193,7 @@ static void what_cannot_be_sorted(void **state)
 	assert_false(sort_parse("", &table, &sort));
 	assert_false(sort_parse("-", &table, &sort));
 	assert_false(sort_parse("name", &other, &sort));
-	json_t *json = json_loads("{\"a\":1}", 0, NULL); /* no table, no order */
+	json_t *json = json_loads("{\"a\":1}", 0, NULL); /* not an array: nothing to order */
 	json_t *same = sort_rows(&sort, json);
 	assert_ptr_equal(same, json);
 	json_decref(same);

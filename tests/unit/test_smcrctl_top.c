@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* smcrctl top: which pages are wanted, bytes a second, and what fits on a screen. */
+/* smcrctl top: which pages it asks for, bytes a second, and what fits on a screen. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,13 +13,14 @@
 #include "cli/smcrctl/tools.h"
 #include "cli/smcrctl/top_frame.h"
 
-#define MS      1000u
-#define SECOND  1000000u
-#define BEGIN   (100 * SECOND) /* of the first sample, and of the second one a second later */
+#define MS     1000u
+#define SECOND 1000000u
+/* Time of the first sample; the second one is a second later. */
+#define BEGIN   (100 * SECOND)
 #define EVERY   SECOND
 #define UNKNOWN -1
 
-/* It makes connections, and would bring the whole library. */
+/* The real function makes connections, and would need the whole library. */
 int check_run(const struct tool_call *call)
 {
 	(void)call;
@@ -52,7 +53,7 @@ static int teardown(void **state)
 
 /* ---- samples ---- */
 
-/* A page, with ' for ". */
+/* Adds a page, written with ' in place of ". */
 static int add(struct top_sample *sample, enum top_kind kind, const char *page,
 	       json_int_t last_ended)
 {
@@ -91,8 +92,8 @@ static const struct top_row *conn(const struct top_sample *sample, uint64_t id)
 	return find(sample, TOP_CONNECTIONS, id, 0);
 }
 
-/* Nothing is compared with the first sample, so what has ended before is of no interest: but which
- * one was the last is remembered. */
+/* The first sample has nothing to be compared with, so connections that have ended do not matter.
+ * But the newest of them is remembered. */
 static void the_first_sample_asks_for_what_lives(void **state)
 {
 	struct fixture *fixture = *state;
@@ -113,7 +114,7 @@ static void later_ones_ask_for_what_has_ended_since(void **state)
 {
 	struct fixture *fixture = *state;
 	struct top_sample *now = &fixture->now;
-	/* over two pages, up to the one that was the last before */
+	/* over two pages, back to the newest one of the time before */
 	assert_int_equal(
 		add(now, TOP_CONNECTIONS, "[" CONN(9, 1, 0, 0) "," ENDED(8, 1, 0, 0) "]", 5), 1);
 	assert_int_equal(add(now, TOP_CONNECTIONS,
@@ -126,7 +127,8 @@ static void later_ones_ask_for_what_has_ended_since(void **state)
 	assert_null(conn(now, 5));
 	assert_null(conn(now, 4));
 	top_sample_free(now);
-	/* none was remembered before: all of them, but none that was TCP from the beginning */
+	/* none was remembered: all ended ones come, except those that were TCP from the
+	 * beginning */
 	assert_int_equal(add(now, TOP_CONNECTIONS,
 			     "[" ENDED(6, 1, 0, 0) "," ENDED(5, 1, 0, 0) "," PLAIN "," PLAIN "]",
 			     TOP_NONE_ENDED),
@@ -134,7 +136,7 @@ static void later_ones_ask_for_what_has_ended_since(void **state)
 	assert_int_equal(HASH_COUNT(now->rows[TOP_CONNECTIONS]), 2);
 }
 
-/* It ended between two pages: it counts once, as it ended. */
+/* A connection ends between two pages: it counts once, as an ended one. */
 static void one_that_is_told_twice_counts_once(void **state)
 {
 	struct fixture *fixture = *state;
@@ -178,7 +180,7 @@ static void rates_are_differences_over_time(void **state)
 	add(&fixture->before, TOP_CONNECTIONS, "[" CONN(1, 9000, 1000, 70) "]", TOP_NOT_KNOWN);
 	add(&fixture->now, TOP_CONNECTIONS, "[" CONN(1, 11000, 5000, 75) "]", TOP_NONE_ENDED);
 	compare(fixture);
-	expect_rate(conn(&fixture->now, 1), 2000, 3); /* 2.5 is rounded */
+	expect_rate(conn(&fixture->now, 1), 2000, 3); /* 2.5 is rounded up */
 	assert_true(fixture->sums.known);
 	assert_true(fixture->sums.seconds > 1.99 && fixture->sums.seconds < 2.01);
 	assert_int_equal(fixture->sums.tx, 2000);
@@ -213,8 +215,8 @@ static void without_a_sample_before_nothing_is_known(void **state)
 	assert_int_equal(fixture->sums.connections, 1);
 }
 
-/* All its bytes have passed since then, but if it was there and was not looked at: a filter may
- * have left it out, because it was in another mode. */
+/* A new connection has moved all its bytes since the last sample. This does not hold for a
+ * connection that was there but left out, as a filter may leave it out because of its mode. */
 static void one_that_has_come_counts_from_its_beginning(void **state)
 {
 	struct fixture *fixture = *state;
@@ -234,14 +236,14 @@ static void one_that_has_ended_counts_to_its_end(void **state)
 	    TOP_NOT_KNOWN);
 	add(&fixture->now, TOP_CONNECTIONS,
 	    "[" CONN(3, 10000, 11, 0) "," ENDED(1, 10000, 1500, 7) "," ENDED(2, 10000, 1000, 0) ","
-	    /* came and went; one whose program has its TCP socket back */
+	    /* one that came and went; one whose program took its TCP socket back */
 	    ENDED(4, 300, 90, 0) "," ENDED(5, 300, null, null) "]",
 	    TOP_NONE_ENDED);
 	compare(fixture);
 	expect_rate(conn(&fixture->now, 1), 500, 7);
-	expect_number(conn(&fixture->now, 1), "linkgroup", 1); /* from when it lived */
+	expect_number(conn(&fixture->now, 1), "linkgroup", 1); /* known from its life */
 	expect_rate(conn(&fixture->now, 4), 90, 0);
-	assert_null(conn(&fixture->now, 2)); /* nothing has passed */
+	assert_null(conn(&fixture->now, 2)); /* no bytes have moved */
 	assert_null(conn(&fixture->now, 5));
 	assert_int_equal(fixture->sums.tx, 500 + 90 + 10);
 	assert_int_equal(fixture->sums.rx, 7);
@@ -249,7 +251,7 @@ static void one_that_has_ended_counts_to_its_end(void **state)
 	assert_int_equal(fixture->sums.connections, 1);
 }
 
-/* Numbers begin anew with it, and so do counters. */
+/* Another smcrd counts from the beginning, and so do the numbers of its connections. */
 static void another_smcrd_is_not_compared(void **state)
 {
 	struct fixture *fixture = *state;
@@ -257,7 +259,7 @@ static void another_smcrd_is_not_compared(void **state)
 	    "[" CONN(1, 9000, 1000, 0) "," CONN(2, 9000, 1000, 0) "]", TOP_NOT_KNOWN);
 	add(&fixture->now, TOP_CONNECTIONS, "[" CONN(1, 200, 4000, 0) "," CONN(2, 9500, 500, 0) "]",
 	    TOP_NONE_ENDED);
-	/* where its process cannot be told from the one before: by the age, and by the counter */
+	/* if the process cannot be told from the one before: its age shows it, or a counter */
 	compare(fixture);
 	expect_rate(conn(&fixture->now, 1), 4000, 0);
 	expect_rate(conn(&fixture->now, 2), UNKNOWN, UNKNOWN);
@@ -267,8 +269,8 @@ static void another_smcrd_is_not_compared(void **state)
 	assert_false(fixture->sums.known);
 }
 
-/* A group has what its links have; a link that has come counts from its beginning, also when it has
- * the number of one that is gone. */
+/* The rates of a group are those of its links. A new link counts from its beginning, even if it
+ * has the number of one that is gone. */
 static void groups_have_the_rates_of_their_links(void **state)
 {
 	struct fixture *fixture = *state;
@@ -317,7 +319,7 @@ static void most_of_the_screen_is_for_connections(void **state)
 	expect_share(21, 50, 100, 2, 10, 3, 2);
 	expect_share(21, 1, 100, 2, 1, 12, 2);
 	expect_share(21, 0, 0, 1000, 0, 0, 19);
-	/* a small one */
+	/* small screens */
 	expect_share(9, 50, 100, 1000, 1, 1, 1);
 	expect_share(8, 50, 100, 1000, 1, 0, 3);
 	expect_share(5, 50, 100, 1000, 0, 0, 3);
@@ -325,7 +327,7 @@ static void most_of_the_screen_is_for_connections(void **state)
 	expect_share(0, 50, 100, 1000, 0, 0, 0);
 }
 
-/* Whatever there is, it never takes more lines than there are. */
+/* Whatever there is, the frame never has more lines than the screen. */
 static void what_is_shown_fits(void **state)
 {
 	(void)state;
@@ -340,7 +342,7 @@ static void what_is_shown_fits(void **state)
 				missing += have[kind] - rows[kind];
 			}
 			assert_true(taken <= lines);
-			/* and no room is left that a table could use */
+			/* and no line stays empty that a table could use */
 			if (missing && lines >= 9)
 				assert_true(taken + 1 > lines);
 		}
@@ -416,15 +418,17 @@ static void a_screen_has_what_fits(void **state)
 	assert_int_equal(count_lines(text), 6);
 	assert_non_null(strstr(text, " p2\n"));
 	assert_null(strstr(text, " p1\n"));
-	assert_null(strstr(text, "LINK")); /* a column for which there is no room */
+	assert_null(strstr(text, "LINK")); /* this column does not fit */
 	assert_non_null(strstr(text, "BYTES/S"));
 	free(text);
 	text = frame(fixture, 1, 50, "");
-	assert_int_equal(count_lines(text), 2); /* whoever paints cuts the second one off */
+	/* the second line is cut off when the frame is painted */
+	assert_int_equal(count_lines(text), 2);
 	free(text);
 }
 
-/* Programs and peers choose names, and somebody types a filter. */
+/* Peers and programs choose names, and a user types the filter: no byte of them controls the
+ * terminal. */
 static void nothing_does_something_to_the_terminal(void **state)
 {
 	struct fixture *fixture = *state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Words of smcrctl's command line: which are meant, which are suggested, what filters take. */
+/* Words of smcrctl's command line: what an abbreviation means, what is suggested, what filters
+ * take. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,7 @@ static void prefixes(void **state)
 	const char *other;
 	(void)state;
 	assert_int_equal(words_match("link", names, COUNT(names), &other), 0);
-	assert_null(other); /* an exact word beats a prefix */
+	assert_null(other); /* an exact word wins over longer words that begin with it */
 	assert_int_equal(words_match("linkg", names, COUNT(names), &other), 1);
 	assert_int_equal(words_match("l", names, COUNT(names), &other), 0);
 	assert_string_equal(other, "linkgroup");
@@ -34,7 +35,7 @@ static void prefixes(void **state)
 static void suggestions(void **state)
 {
 	static const struct {
-		const char *word, *meant; /* NULL: nothing is like it */
+		const char *word, *meant; /* NULL: no word is similar */
 	} cases[] = {
 		{ "lnik", "link" },
 		{ "linq", "link" },

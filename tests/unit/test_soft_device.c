@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Soft RNIC as a device: opening and being refused, what the interface does, neighbour entries. */
+/* Soft RNIC as a device: opening, refusals, changes of the interface, neighbour entries. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -68,10 +68,11 @@ static void refused_names(void **state)
 	assert_int_equal(try_open("eth0", error), -EINVAL);
 	assert_non_null(strstr(error, "soft:IFNAME"));
 	assert_int_equal(try_open("soft:t0", error), 0);
-	assert_int_equal(try_open("soft:t0", error), 0); /* given back by the first */
+	assert_int_equal(try_open("soft:t0", error),
+			 0); /* the first device has given the port back */
 }
 
-/* A process that has the port until it is killed. */
+/* Starts a process that holds the port until it is killed. */
 static pid_t hold_port(const char *name, const char *addr)
 {
 	int ready[2];
@@ -110,7 +111,7 @@ static void holder_is_named(void **state)
 		kill(child, SIGKILL);
 		waitpid(child, NULL, 0);
 	}
-	/* One on another address is no obstacle. */
+	/* A process that holds the port at another address does not matter. */
 	char error[RNIC_ERROR_LEN];
 	pid_t child = hold_port("harmless", "127.0.0.1");
 	assert_int_equal(try_open("soft:t0", error), 0);
@@ -118,8 +119,8 @@ static void holder_is_named(void **state)
 	waitpid(child, NULL, 0);
 }
 
-/* A process with more capabilities is not to be looked into: that it may be there is said, not that
- * it must be the kernel. */
+/* smcrd cannot look into a process with more capabilities. So the error says that such a process
+ * may hold the port, not that it must be the kernel. */
 static void holder_that_hides_is_not_taken_for_the_kernel(void **state)
 {
 	(void)state;
@@ -139,7 +140,7 @@ static void holder_that_hides_is_not_taken_for_the_kernel(void **state)
 	waitpid(holder, NULL, 0);
 }
 
-/* What rdma_rxe does, here done by a tunnel device: the kernel itself has the port. */
+/* The kernel itself holds the port, as for rdma_rxe; here it is for a tunnel device. */
 static void kernel_is_named(void **state)
 {
 	(void)state;
@@ -166,14 +167,14 @@ static uint64_t interface_reads(void)
 	return stats.interface_reads;
 }
 
-/* Ask what the interface is now, and wait for what the kernel says. */
+/* Asks for the state of the interface, and waits for the kernel's answer. */
 static void read_interface(void)
 {
 	uint64_t before = interface_reads();
 	struct rnic_info info = info_now();
 	unsigned int told = side.events[RNIC_EVENT_CHANGED];
 	rnic_link_changed(side.rnic);
-	/* From the event loop only; nor does the call wait for what the kernel says. */
+	/* The call itself does not wait for the kernel; events come from the event loop. */
 	assert_int_equal(side.events[RNIC_EVENT_CHANGED], told);
 	assert_int_equal(interface_reads(), before);
 	assert_int_equal(info_now().state, info.state);
@@ -185,13 +186,13 @@ static void read_interface(void)
 static void changed(void)
 {
 	memset(side.events, 0, sizeof(side.events));
-	/* The first answer may be to who asked before the change; the second one is not. */
+	/* The first answer may be to a question from before the change; the second one is not. */
 	read_interface();
 	read_interface();
-	rnic_side_idle(base, 1); /* the events */
+	rnic_side_idle(base, 1); /* time for the events */
 }
 
-/* The kernel notices carrier a little later than the change that causes it. */
+/* The kernel notices the carrier a little later than the change that causes it. */
 static void changed_at_last(enum rnic_event_type type)
 {
 	memset(side.events, 0, sizeof(side.events));
@@ -253,7 +254,7 @@ static void interface_changes(void **state)
 	static const uint8_t second[16] = { [10] = 0xFF, 0xFF, 10, 78, 0, 1 };
 	assert_memory_equal(info_now().gids[1].raw, second, 16);
 	assert_int_equal(info_now().gids[1].prefix_len, 16);
-	/* IPv6: no GID, but a network that it is on; link-local ones say nothing of that. */
+	/* IPv6: no GID, but the prefix of a network. Link-local prefixes do not count. */
 	testnet_addr_add("t0", "fd00:77::1/64");
 	testnet_addr_add("t0", "fe80::77/64");
 	changed();
@@ -283,7 +284,7 @@ static void interface_changes(void **state)
 	rnic_side_close(&side);
 }
 
-/* An address that goes and comes back: the queue pair that uses it goes on. */
+/* An address goes and comes back: the queue pair that uses it goes on. */
 static void address_flaps(void **state)
 {
 	(void)state;
@@ -319,8 +320,8 @@ static size_t down_events(void)
 	return side.events[RNIC_EVENT_PORT_DOWN];
 }
 
-/* The kernel does not tell of carrier loss more than once a second: a queue pair whose peer is
- * silent makes the device look for itself, well before it is given up. */
+/* The kernel tells of carrier loss once a second at most. If the peer of a queue pair is silent,
+ * the device looks for itself, long before the queue pair fails. */
 static void carrier_loss_is_noticed_by_silence(void **state)
 {
 	(void)state;
@@ -334,7 +335,8 @@ static void carrier_loss_is_noticed_by_silence(void **state)
 	for (int i = 0; i < 3; i++) {
 		testnet_link_up("t1", 0);
 		unsigned int ms = 0;
-		size_t want = side.num_sends + 1; /* it may be done before the port is told of */
+		/* it may fail before the event about the port comes */
+		size_t want = side.num_sends + 1;
 		assert_int_equal(rnic_side_send(&side, "1", 1, 1), 0);
 		for (; ms < PATIENCE && down_events() == 0; ms++)
 			rnic_side_idle(base, 1);
@@ -350,7 +352,8 @@ static void carrier_loss_is_noticed_by_silence(void **state)
 	rnic_side_close(&other);
 }
 
-/* Opened before there is an address, as at boot: no GID, port down; it comes alive later. */
+/* The device is opened before there is an address, as at boot: it has no GID and its port is down.
+ * Both change later. */
 static void address_comes_later(void **state)
 {
 	(void)state;
@@ -377,7 +380,7 @@ static void close_on_removed(void *ctx, struct rnic *rnic, const struct rnic_eve
 	}
 }
 
-/* Opened in a hurry it knows all but the carrier at once, and that soon. */
+/* A device that is opened in a hurry knows all but the carrier at once, and the carrier soon. */
 static void opened_in_a_hurry(void **state)
 {
 	(void)state;
@@ -400,7 +403,7 @@ static void opened_in_a_hurry(void **state)
 	memset(&side, 0, sizeof(side));
 }
 
-/* Removal; the device may be closed from the event's own callback. */
+/* The interface is removed; the callback of that event may close the device. */
 static void interface_removed(void **state)
 {
 	(void)state;
@@ -423,7 +426,7 @@ static void interface_removed(void **state)
 }
 
 struct neighbours {
-	int users; /* set less unset */
+	int users; /* how often set, minus how often unset */
 	unsigned int ifindex;
 	uint8_t addr[4];
 	uint8_t mac[6];
@@ -471,7 +474,7 @@ static void told(void *ctx, struct rnic_qp *qp, const struct rnic_wc *wc, size_t
 	(void)n;
 }
 
-/* CLC-17: the peer is reached by the MAC that it gave, as long as a queue pair needs it. */
+/* CLC-17: packets go to the MAC that the peer told, as long as a queue pair needs it. */
 static void neighbour_entries(void **state)
 {
 	(void)state;
@@ -493,12 +496,12 @@ static void neighbour_entries(void **state)
 	assert_int_equal(rnic_pd_alloc(rnic, &pd), 0);
 	assert_int_equal(rnic_qp_create(pd, &qp_params, &qp), 0);
 
-	/* Peers that cannot be reached, before one that can. */
+	/* Peers that cannot be connected, before one that can. */
 	struct rnic_qp_peer bad = peer;
 	bad.gid[0] = 0xFE;
 	assert_int_equal(rnic_qp_connect(qp, &bad), -EINVAL);
 	bad = peer;
-	bad.path_mtu = 4; /* the interface carries 1024 */
+	bad.path_mtu = 4; /* the interface takes 1024 */
 	assert_int_equal(rnic_qp_connect(qp, &bad), -EINVAL);
 	bad.path_mtu = 0;
 	assert_int_equal(rnic_qp_connect(qp, &bad), -EINVAL);
@@ -514,14 +517,14 @@ static void neighbour_entries(void **state)
 	struct rnic_info info;
 	rnic_get_info(rnic, &info);
 	assert_int_equal(n.users, 1);
-	assert_false(n.waited); /* others have data to move */
+	assert_false(n.waited); /* nobody waits: other queue pairs have data to move */
 	assert_int_equal(n.ifindex, info.ifindex);
 	assert_memory_equal(n.addr, peer.gid + 12, 4);
 	assert_memory_equal(n.mac, peer.mac, 6);
 	rnic_qp_destroy(qp);
 	assert_int_equal(n.users, 0);
 
-	/* A peer whose MAC is not known is found by ARP. */
+	/* A peer that has told no MAC is found by ARP. */
 	peer.gid[15] = 3;
 	memset(peer.mac, 0, sizeof(peer.mac));
 	assert_int_equal(rnic_qp_create(pd, &qp_params, &qp), 0);
@@ -529,7 +532,7 @@ static void neighbour_entries(void **state)
 	assert_int_equal(n.users, 0);
 	rnic_qp_destroy(qp);
 
-	/* One that never was connected has none. */
+	/* A queue pair that was never connected has no entry. */
 	assert_int_equal(rnic_qp_create(pd, &qp_params, &qp), 0);
 	rnic_qp_destroy(qp);
 	assert_int_equal(n.users, 0);
@@ -564,7 +567,7 @@ static void parameters_are_checked(void **state)
 	rnic_side_close(&side);
 }
 
-/* Numbers and keys cannot be foreseen, and do not come back soon. */
+/* Numbers and keys cannot be guessed, and are not used again soon. */
 static void numbers_are_random(void **state)
 {
 	(void)state;
@@ -589,7 +592,7 @@ static void numbers_are_random(void **state)
 	rnic_side_close(&side);
 }
 
-/* A queue pair may talk to another one of the same device. */
+/* A queue pair can be connected to another one of the same device. */
 static void loopback(const char *device, uint8_t path_mtu)
 {
 	struct rnic_side a, b;

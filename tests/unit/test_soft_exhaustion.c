@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Soft RNIC whose allocations fail, one after the other: each call says so, leaves nothing behind,
- * and works when there is memory again. Linked so that malloc() and calloc() come by here
- * (Makefile). */
+/* A soft RNIC whose allocations fail, one after the other: each call returns the error, leaves
+ * nothing behind, and works when there is memory again. The Makefile links this test so that
+ * malloc() and calloc() are those below. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -20,9 +20,8 @@ void *__real_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_malloc(size_t size);
 
-/* The allocation that fails, counted down; 0: none does. Volatile: the compiler knows functions
- * that look at nothing.
- */
+/* Counts down to the allocation that fails; 0: no allocation fails. Volatile, as the compiler
+ * takes allocation for a function that reads no variable. */
 static volatile unsigned int failing;
 
 static bool fails(void)
@@ -50,7 +49,7 @@ static int setup(void **state)
 	testnet_new(&net, 1500);
 	base = event_base_new();
 	rnic_side_open(&side, base, "soft:t0", 4096);
-	rnic_side_qp(&side, 1, 1, 64); /* the tables of the device are there */
+	rnic_side_qp(&side, 1, 1, 64); /* so that the device has its tables */
 	return 0;
 }
 
@@ -93,7 +92,7 @@ static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *w
 	(void)n;
 }
 
-/* The queue pair, its completions, its send queue and its receive buffers. */
+/* The allocations for a queue pair, its completions, its send queue and its receive buffers. */
 static void queue_pair(void **state)
 {
 	(void)state;
@@ -113,7 +112,7 @@ static void queue_pair(void **state)
 	rnic_qp_destroy(qp);
 }
 
-/* A packet that cannot be held has to be sent again. */
+/* A packet for which there is no memory has to be sent again. */
 static void held_packet(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Soft RNIC on a bad network, and with a peer that is stopped: every WRITE is in place when the
- * SEND behind it is told, and every SEND is told once, in order. */
+/* A soft RNIC on a bad network, and with a peer that is stopped. When a SEND completes, the WRITE
+ * before it is in place, and every SEND completes once, in order. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -24,10 +24,10 @@
 
 #define SLOTS    32
 #define SLOT     16384
-#define MEM      (2 * SLOTS * SLOT) /* what is sent, and what is received */
+#define MEM      (2 * SLOTS * SLOT) /* bytes to send, and bytes received */
 #define PATIENCE 20000
 
-/* What a SEND says about the WRITE before it. */
+/* A SEND describes the WRITE before it. */
 struct note {
 	uint32_t seq;
 	uint32_t len;
@@ -38,10 +38,10 @@ struct stream {
 	struct rnic_side side;
 	struct stream *peer;
 	struct random random;
-	uint32_t to_send; /* messages in all */
+	uint32_t to_send; /* number of messages in all */
 	uint32_t sent;    /* posted */
 	size_t received;
-	size_t done; /* SENDs completed */
+	size_t done; /* SENDs that have completed */
 };
 
 static struct testnet net;
@@ -133,7 +133,7 @@ static void report(const char *what)
 	}
 }
 
-/* Both directions at once through the relay. */
+/* Sends in both directions at once through the relay. */
 static void run_streams(const char *what, uint64_t seed, uint32_t messages,
 			struct mangler_faults faults)
 {
@@ -221,8 +221,8 @@ static void everything_at_once(void **state)
 	assert_true(s1.retransmits > s0.retransmits);
 }
 
-/* Large packets vanish, and with them the answer that they ask for: those before are acknowledged
- * all the same, before the queue pair is given up, which tells that small ones pass (A67). */
+/* Large packets vanish, also the one that asks for an ACK. The packets before it are acknowledged
+ * all the same, before the queue pair fails: this shows that small ones pass (A67). */
 static void large_packets_vanish(void **state)
 {
 	(void)state;
@@ -260,7 +260,7 @@ static void without_segmentation(void **state)
 		rnic_soft_set_segmentation(streams[i].side.rnic, true);
 }
 
-/* What the two processes of the next test tell each other over a socket pair. */
+/* The two processes of the next test exchange this over a socket pair. */
 struct hello {
 	struct rnic_qp_peer peer;
 	uint64_t mem;
@@ -276,7 +276,7 @@ static void swap_hello(int fd, struct rnic_side *side, struct hello *ret_other)
 	assert_int_equal(read(fd, ret_other, sizeof(*ret_other)), sizeof(*ret_other));
 }
 
-/* Answers each message with the same. */
+/* Answers each message with the same message. */
 static void echo(struct rnic_side *side, const struct rnic_wc *wc)
 {
 	if (wc->is_recv && wc->status == RNIC_WC_SUCCESS)
@@ -299,7 +299,7 @@ static void echo_process(const struct testnet *n, int fd)
 		event_base_loop(own, EVLOOP_ONCE);
 }
 
-/* A peer that is stopped for a second: nothing is lost, and no error is told. */
+/* A peer is stopped for a second: no message is lost, and no error is reported. */
 static void stopped_peer(void **state)
 {
 	(void)state;

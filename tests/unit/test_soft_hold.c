@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Soft RNIC: packets that are kept until it is their turn, and what they may take. */
+/* Soft RNIC: early packets that are kept until it is their turn, and the memory for them. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 #define LEN  100
 #define ROOM (3 * (sizeof(struct soft_held) + LEN))
-/* PSNs wrap behind it. */
+/* PSNs wrap after this one. */
 #define EXPECTED 0xFFFFFE
 
 static size_t budget;
@@ -79,7 +79,7 @@ static void kept_and_taken_by_psn(void **state)
 	assert_null(soft_hold_first(&hold, EXPECTED));
 }
 
-/* Neither what is due or was before, nor what is farther than there are places. */
+/* Neither the packet that is due nor an earlier one is kept, nor one that is too far ahead. */
 static void only_what_comes_early(void **state)
 {
 	(void)state;
@@ -92,7 +92,7 @@ static void only_what_comes_early(void **state)
 	assert_true(budget == ROOM);
 }
 
-/* All queue pairs of a device share it: what is not given back is lost to every one of them. */
+/* All queue pairs of a device share the memory: what one does not give back is lost to all. */
 static void budget_is_kept_to_and_given_back(void **state)
 {
 	(void)state;
@@ -124,7 +124,7 @@ static void cleared_as_a_whole(void **state)
 	assert_int_equal(hold.count, 0);
 	assert_null(hold.slots);
 	assert_null(soft_hold_take(&hold, psn(1)));
-	/* It serves again. */
+	/* The place can be used again. */
 	assert_int_equal(put(2, LEN), SOFT_HOLD_KEPT);
 	expect_kept(2, LEN);
 }

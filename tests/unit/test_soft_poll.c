@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Devices and callbacks. rnic_poll(): what has arrived at a device is handed in now, also from
- * inside another one's callback. A slow callback is not the peer's silence. */
+/* Devices and callbacks. rnic_poll() handles packets that have arrived at a device at once, also
+ * from the callback of another device. A callback that takes long must not count as silence of the
+ * peer. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -21,10 +22,10 @@
 
 static struct testnet net;
 static struct event_base *far_base, *base, *other_base;
-/* Each has an event loop of its own, which runs only where it is called. */
+/* Each has an event loop of its own, which runs only when a test calls it. */
 static struct rnic_side far_end; /* sends */
 static struct rnic_side near;    /* receives */
-static struct rnic_side other;   /* in the same namespace, talks to itself */
+static struct rnic_side other;   /* in near's namespace, connected to itself */
 
 static int setup(void **state)
 {
@@ -79,7 +80,7 @@ static int disconnect(void **state)
 	return 0;
 }
 
-/* NOTES times a WRITE and a SEND are in the near device's socket when this returns. */
+/* On return NOTES pairs of a WRITE and a SEND are in the near device's socket. */
 static void fill_socket(void)
 {
 	struct rnic_stats before, now;
@@ -104,7 +105,7 @@ static void expect_everything(void)
 		assert_memory_equal(near.messages[i].data, &i, sizeof(i));
 }
 
-/* The answers follow from the event loop. */
+/* The ACKs are sent from the event loop. */
 static void expect_answers(void)
 {
 	for (int i = 0; i < PATIENCE && far_end.num_sends < 2 * NOTES; i++) {
@@ -114,13 +115,13 @@ static void expect_answers(void)
 	assert_int_equal(far_end.num_sends, 2 * NOTES);
 	for (size_t i = 0; i < far_end.num_sends; i++)
 		assert_int_equal(far_end.sends[i].status, RNIC_WC_SUCCESS);
-	expect_everything(); /* once */
+	expect_everything(); /* each message came once */
 }
 
 static void hands_in_what_has_arrived(void **state)
 {
 	(void)state;
-	rnic_poll(near.rnic); /* nothing has */
+	rnic_poll(near.rnic); /* nothing has arrived */
 	assert_int_equal(near.num_messages, 0);
 	fill_socket();
 	rnic_poll(near.rnic);
@@ -137,7 +138,7 @@ static void poll_near(struct rnic_side *side, const struct rnic_wc *wc)
 	assert_int_equal(near.num_messages, 0);
 	rnic_poll(near.rnic);
 	expect_everything();
-	rnic_poll(side->rnic); /* no other QP there, so nothing happens */
+	rnic_poll(side->rnic); /* this device has no other queue pair: nothing happens */
 }
 
 static void from_another_devices_callback(void **state)
@@ -157,7 +158,7 @@ static void destroy_all(struct rnic_side *side, const struct rnic_wc *wc)
 	rnic_side_qp_destroy(&other);
 }
 
-/* A callback may destroy the queue pair here as anywhere. */
+/* The callback may destroy the queue pair here too. */
 static void callback_destroys(void **state)
 {
 	(void)state;
@@ -168,7 +169,7 @@ static void callback_destroys(void **state)
 	rnic_side_idle(base, 1);
 }
 
-/* A second queue pair on the devices of far_end and near, with records of their own. */
+/* A second queue pair on each of the devices far_end and near, with its own records. */
 static struct rnic_side far_second, near_second;
 
 static void second_open(struct rnic_side *second, const struct rnic_side *side)
@@ -204,9 +205,9 @@ static void destroy_other(struct rnic_side *side, const struct rnic_wc *wc)
 	rnic_side_qp_destroy(side->hook_ctx);
 }
 
-/* Two messages arrive, and whoever is told first destroys the other queue pair: the network may
- * turn them round. What nobody has been told about is not acknowledged: its sender knows that it
- * did not arrive. */
+/* Two messages arrive, and the callback for the first one destroys the other queue pair; the
+ * network may exchange their order. A message that no callback got is not acknowledged, so its
+ * sender knows that it did not arrive. */
 static void destroyed_before_it_was_told(void **state)
 {
 	(void)state;
@@ -239,11 +240,12 @@ static void destroyed_before_it_was_told(void **state)
 
 #define SLOW_US 250000 /* longer than any retransmission timer */
 #define SOON_US 5000   /* shorter than any */
-#define TRIES   20     /* on a busy machine soon may be late */
+#define TRIES   20     /* on a busy machine SOON_US may not be enough */
 
 static uint64_t posted_at;
 
-/* The first completion is told slowly; what is posted then leaves in the same run. */
+/* The callback for the first completion takes long, and posts a request, which leaves in the same
+ * run of the loop. */
 static void post_slowly(struct rnic_side *side, const struct rnic_wc *wc)
 {
 	if (wc->is_recv || wc->wr_id != 1)
@@ -261,7 +263,7 @@ static void slow_callback_is_no_silence(void **state)
 		assert_int_equal(rnic_side_send(&far_end, "first", 5, 1), 0);
 		rnic_side_idle(far_base, 1);
 		rnic_side_wait(base, &near.num_messages, 1, PATIENCE);
-		rnic_side_idle(base, 5); /* the answer */
+		rnic_side_idle(base, 5); /* time for the ACK */
 		rnic_get_stats(far_end.rnic, &before);
 		rnic_side_wait(far_base, &far_end.num_sends, 1, PATIENCE);
 		for (int k = 0; k < 5; k++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Soft RNIC, sending half, against a scripted peer: what leaves, and what each answer does. */
+/* Soft RNIC, requester, against a scripted peer: which packets leave, and what each answer does. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -109,8 +109,8 @@ static void ack(uint32_t n)
 	answer(ROCE_ACK, n, ROCE_CREDITS_UNLIMITED);
 }
 
-/* The next packet must be number `n` of the QP; an earlier one that the timer sent again because
- * this process was slow does not count. */
+/* The next packet must be number `n` of the QP. An earlier one does not count: the timer has
+ * repeated it because this process was slow. */
 static struct roce_packet expect_packet(uint32_t n, uint8_t opcode)
 {
 	struct roce_packet p;
@@ -124,7 +124,7 @@ static struct roce_packet expect_packet(uint32_t n, uint8_t opcode)
 	return p;
 }
 
-/* No packet beyond the first `n` has left, the timer's repetitions aside. */
+/* No packet after the first `n` has left. Repetitions by the timer do not count. */
 static void expect_no_more_than(uint64_t n)
 {
 	rnic_side_idle(base, 5);
@@ -219,7 +219,8 @@ static void acknowledgements(void **state)
 		assert_int_equal(post_send(i), 0);
 	for (uint32_t n = 0; n < 6; n++)
 		expect_packet(n, ROCE_SEND_ONLY);
-	/* For several at once, also in the middle; an old one changes nothing. */
+	/* An ACK for several packets, also one in the middle of a message; an old ACK changes
+	 * nothing. */
 	ack(2);
 	expect_done(2, 2, RNIC_WC_SUCCESS);
 	assert_int_equal(side.num_sends, 3);
@@ -227,7 +228,7 @@ static void acknowledgements(void **state)
 	rnic_side_idle(base, 5);
 	assert_int_equal(side.num_sends, 3);
 	assert_int_equal(GREW(duplicates), 1);
-	/* Of what was never sent. */
+	/* An ACK for packets that were never sent. */
 	ack(6);
 	answer(ROCE_NAK, 6, ROCE_NAK_REMOTE_ACCESS);
 	ack(1u << 22);
@@ -263,12 +264,13 @@ static void sequence_error_resends(void **state)
 	rnic_qp_get_stats(side.qp, &stats);
 	assert_int_equal(stats.retransmits, 2);
 	assert_int_equal(stats.tx_bytes, 5 * MTU);
-	/* A NAK that was on its way twice. */
+	/* The same NAK a second time. */
 	answer(ROCE_NAK, 3, ROCE_NAK_PSN_SEQUENCE);
 	expect_silence();
 }
 
-/* A program that writes into a buffer under way spoils the ICRC of one transmission only. */
+/* If a program writes into a buffer that is being sent, the ICRC of one transmission does not fit,
+ * and the next one has what was posted. */
 static void resends_a_private_copy(void **state)
 {
 	(void)state;
@@ -277,7 +279,7 @@ static void resends_a_private_copy(void **state)
 	assert_int_equal(post_write(0, MTU, 1), 0);
 	expect_packet(0, ROCE_WRITE_ONLY);
 	memset(side.mem, 0x77, MTU);
-	struct roce_packet p = expect_packet(0, ROCE_WRITE_ONLY); /* after the timer */
+	struct roce_packet p = expect_packet(0, ROCE_WRITE_ONLY); /* sent by the timer */
 	assert_memory_equal(p.payload, side.mem, MTU);
 	ack(0);
 	expect_done(0, 1, RNIC_WC_SUCCESS);
@@ -307,11 +309,11 @@ static void silence_ends_the_qp(void **state)
 	assert_true(GREW(timeouts) >= 4);
 	assert_true(GREW(retransmits) >= 4);
 	assert_int_equal(post_send(3), -EIO);
-	/* ERR is silent. */
+	/* In ERR nothing is sent. */
 	disconnect(NULL);
 }
 
-/* The limit counts from the last progress, not from the start. */
+/* The limit for retries counts from the last progress, not from the start. */
 static void slow_peer_is_borne_with(void **state)
 {
 	(void)state;
@@ -326,7 +328,7 @@ static void slow_peer_is_borne_with(void **state)
 	}
 }
 
-/* Patience of a link that has an alternative. */
+/* The short limit for retries of a link that has an alternative. */
 static void short_patience(void **state)
 {
 	(void)state;
@@ -336,25 +338,26 @@ static void short_patience(void **state)
 	assert_int_equal(post_send(1), 0);
 	expect_done(0, 1, RNIC_WC_RETRY_EXC_ERR);
 	uint64_t took = now_ms() - start;
-	/* A machine may be late, but this is not the 4000 of other links. */
+	/* A machine may be late, but other links have 4000 ms. */
 	print_message("# given up after %lu ms of 300\n", took);
 	assert_in_range(took, 300, 3900);
 	assert_true(GREW(retransmits) >= 4);
 }
 
-/* It may change while something is outstanding. */
+/* The limit may change while requests are outstanding. */
 static void patience_changes(void **state)
 {
 	(void)state;
 	uint64_t start = now_ms();
-	/* Shorter, and not over yet. */
+	/* A shorter limit that is not over yet. */
 	assert_int_equal(post_send(1), 0);
 	rnic_side_idle(base, 50);
 	rnic_qp_set_retry(side.qp, 300);
 	expect_done(0, 1, RNIC_WC_RETRY_EXC_ERR);
 	assert_in_range(now_ms() - start, 300, 3900);
 
-	/* Shorter than what has passed: at once, but not from inside the call. */
+	/* A shorter limit that is over already: the queue pair fails at once, but not inside the
+	 * call. */
 	disconnect(NULL);
 	connect_with(4000, 7);
 	assert_int_equal(post_send(1), 0);
@@ -366,7 +369,7 @@ static void patience_changes(void **state)
 	expect_done(0, 1, RNIC_WC_RETRY_EXC_ERR);
 	assert_in_range(now_ms() - start, 0, 299);
 
-	/* Longer. */
+	/* A longer limit. */
 	disconnect(NULL);
 	connect_with(300, 7);
 	assert_int_equal(post_send(1), 0);
@@ -376,11 +379,11 @@ static void patience_changes(void **state)
 	assert_int_equal(side.num_sends, 0);
 	ack(0);
 	expect_done(0, 1, RNIC_WC_SUCCESS);
-	rnic_qp_set_retry(side.qp, 300); /* nothing outstanding */
+	rnic_qp_set_retry(side.qp, 300); /* without outstanding requests */
 	rnic_side_idle(base, 400);
 	assert_int_equal(side.recv_errors, 0);
 
-	/* A QP that does not send yet, and one that does no more. */
+	/* A QP that cannot send yet, and one that has failed. */
 	disconnect(NULL);
 	rnic_side_qp(&side, 64, 4, 64);
 	rnic_qp_set_retry(side.qp, 300);
@@ -409,7 +412,8 @@ static uint64_t heard_us(void)
 	return stats.heard_us;
 }
 
-/* The limit holds only if the user agrees, twice; in between the peer has one more chance. */
+/* The queue pair fails only if its user agrees twice. Between the two questions the peer has
+ * another chance. */
 static void user_is_asked_before_giving_up(void **state)
 {
 	(void)state;
@@ -432,7 +436,7 @@ static void user_is_asked_before_giving_up(void **state)
 	expect_done(0, 1, RNIC_WC_SUCCESS);
 	assert_in_range(heard_us(), 0, 500000);
 
-	/* Agreement of before does not count after progress, and once is not enough. */
+	/* Earlier agreement does not count after progress, and one agreement is not enough. */
 	asked = denied = 0;
 	assert_int_equal(post_send(2), 0);
 	while (asked < 2)
@@ -448,14 +452,14 @@ static void user_is_asked_before_giving_up(void **state)
 	side.may_give_up = NULL;
 }
 
-/* This process does not run, as when it is stopped by a signal. */
+/* This process does not run for a time, as when a signal has stopped it. */
 static void absent(unsigned int ms)
 {
 	struct timespec ts = { ms / 1000, ms % 1000 * 1000000L };
 	nanosleep(&ts, NULL);
 }
 
-/* Time in which we did not run is not the peer's silence. */
+/* Time in which this process did not run does not count as silence of the peer. */
 static void own_absence_is_not_counted(void **state)
 {
 	(void)state;
@@ -467,7 +471,7 @@ static void own_absence_is_not_counted(void **state)
 	rnic_side_idle(base, 50);
 	absent(400);
 	assert_int_equal(side.num_sends, 0);
-	/* Nor if the peer's answer of before it is the first thing we see. */
+	/* The same if the first packet after that is an answer that the peer had sent before. */
 	absent(1000);
 	answer(ROCE_NAK, 0, ROCE_NAK_PSN_SEQUENCE);
 	rnic_side_idle(base, 20);
@@ -475,7 +479,7 @@ static void own_absence_is_not_counted(void **state)
 	ack(2);
 	expect_done(0, 1, RNIC_WC_SUCCESS);
 
-	/* What remains is counted in full. */
+	/* The rest of the limit counts in full. */
 	assert_int_equal(post_send(2), 0);
 	rnic_side_idle(base, 150);
 	absent(500);
@@ -504,7 +508,8 @@ static void refusals_end_the_qp(void **state)
 		assert_int_equal(post_send(3), 0);
 		expect_packet(0, ROCE_SEND_ONLY);
 		answer(ROCE_NAK, 2, cases[i].code);
-		/* Done before it, guilty, and never carried out. */
+		/* The request before it is done, this one has failed, the one behind it was never
+		 * sent */
 		expect_done(0, 1, RNIC_WC_SUCCESS);
 		expect_done(1, 2, cases[i].status);
 		expect_done(2, 3, RNIC_WC_WR_FLUSH_ERR);
@@ -520,13 +525,13 @@ static void receiver_not_ready(void **state)
 	assert_int_equal(post_send(2), 0);
 	expect_packet(0, ROCE_SEND_ONLY);
 	expect_packet(1, ROCE_SEND_ONLY);
-	/* 20.48 ms for the second; the first has arrived. */
+	/* RNR NAK with 20.48 ms for the second message; the first one has arrived. */
 	uint64_t start = now_ms();
 	answer(ROCE_RNR_NAK, 1, 22);
 	expect_done(0, 1, RNIC_WC_SUCCESS);
 	expect_packet(1, ROCE_SEND_ONLY);
 	assert_true(now_ms() - start >= 20);
-	/* Any number of times. */
+	/* An RNR NAK may come any number of times. */
 	for (int i = 0; i < 20; i++) {
 		answer(ROCE_RNR_NAK, 1, 1);
 		expect_packet(1, ROCE_SEND_ONLY);
@@ -550,7 +555,8 @@ static void receiver_not_ready_limit(void **state)
 	assert_int_equal(side.recv_errors, 1);
 }
 
-/* SENDs wait for buffers that the peer said it has not; one is tried when nothing is under way. */
+/* SENDs wait if the peer says that it has no buffers for them. If nothing is outstanding, one is
+ * sent all the same. */
 static void credits(void **state)
 {
 	(void)state;
@@ -563,11 +569,11 @@ static void credits(void **state)
 	expect_packet(1, ROCE_SEND_ONLY);
 	expect_packet(2, ROCE_SEND_ONLY);
 	expect_no_more_than(3);
-	/* None left, and both done: one is tried. */
+	/* The peer has no buffer left, and both SENDs are done: one is sent. */
 	answer(ROCE_ACK, 2, 0);
 	expect_packet(3, ROCE_SEND_ONLY);
 	expect_no_more_than(4);
-	/* News without progress, after a buffer was posted. */
+	/* An ACK without progress tells that a buffer was posted. */
 	answer(ROCE_ACK, 2, 2);
 	expect_packet(4, ROCE_SEND_ONLY);
 	expect_no_more_than(5);
@@ -607,7 +613,7 @@ static void own_memory_errors(void **state)
 		assert_int_equal(post_send(3), 0);
 		expect_packet(0, ROCE_SEND_ONLY);
 		expect_no_more_than(1);
-		/* What was posted before it is done first, also if it has to be sent again. */
+		/* Requests posted before it complete first, even if they have to be sent again. */
 		expect_packet(0, ROCE_SEND_ONLY);
 		assert_int_equal(side.num_sends, 0);
 		ack(0);
@@ -618,7 +624,7 @@ static void own_memory_errors(void **state)
 	rnic_mr_deregister(other_mr);
 	rnic_pd_free(other_pd);
 
-	/* Memory that goes away under a request is not sent again. */
+	/* A request whose memory is deregistered is not sent again. */
 	disconnect(NULL);
 	connect_one(NULL);
 	assert_int_equal(rnic_mr_register(side.pd, side.mem, MEM, 0, &gone_mr), 0);
@@ -658,7 +664,7 @@ static void destroy_hook(struct rnic_side *s, const struct rnic_wc *wc)
 		rnic_side_qp_destroy(s);
 }
 
-/* A callback may destroy the QP it is told about; nothing is told after that. */
+/* A callback may destroy the QP of its completion. After that no callback comes. */
 static void destroyed_in_callback(void **state)
 {
 	(void)state;
@@ -691,7 +697,7 @@ static void posted_in_callback(void **state)
 	expect_done(98, 99, RNIC_WC_SUCCESS);
 }
 
-/* How many packets have left at least once, when nothing new comes any more. */
+/* How many packets have left at least once, when no new ones come any more. */
 static uint32_t settled(void)
 {
 	struct roce_packet p;
@@ -704,7 +710,7 @@ static uint32_t settled(void)
 	return highest;
 }
 
-/* Losing everything makes the sender modest, answers make it bold again. */
+/* When all packets are lost the sender's window shrinks; with answers it grows again. */
 static void window_shrinks_on_loss(void **state)
 {
 	(void)state;
@@ -722,7 +728,7 @@ static void window_shrinks_on_loss(void **state)
 		expect_packet(out, ROCE_WRITE_ONLY);
 		uint32_t now = settled();
 		assert_true(now > out);
-		/* Doubled at most, and not for ever too careful. */
+		/* It doubles at most, and does not stay small for ever. */
 		assert_true(i < 12);
 		assert_true(now - out <= 8u << (i + 1));
 		out = now;
