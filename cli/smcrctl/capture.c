@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * smcrctl capture. smcrd writes into memory that is made here and goes with the request; here it is
- * looked at a hundred times a second. The capture ends with the session.
+ * smcrctl capture. smcrctl makes the memory and sends its descriptor with the request. smcrd writes
+ * into the memory, and smcrctl reads it a hundred times a second. The capture ends with the
+ * session.
  */
 #include "cli/smcrctl/capture.h"
 
@@ -26,25 +27,25 @@
 #define SIZE         (4u << 20) /* 40,000 messages */
 #define SIZE_OF_DATA CAPTURE_MAX_SIZE
 #define RECORD_MAX   (sizeof(struct capture_message) + CAPTURE_DATA_MAX)
-#define RECORDS_MAX  256 /* between two looks at what ends a capture */
+#define RECORDS_MAX  256 /* records between two checks whether the capture is over */
 #define TO_STDOUT    "-"
 
 struct capture {
 	const struct tool_call *call;
 	const struct tool_capture *options;
-	struct output output; /* of errors: standard output may be the capture's */
+	struct output output; /* for errors: the capture may go to standard output */
 	char *request;
 	int memory_fd;
 	void *memory;
 	size_t size;
 	struct capture_ring ring;
 	struct session session;
-	bool answered; /* smcrd has refused, or has ended: the reply can be taken */
+	bool answered; /* smcrd has refused or ended the capture: there is a reply to take */
 	struct capture_out out;
 	struct capture_file *file;
 	uint8_t *record;         /* RECORD_MAX */
-	uint64_t messages, lost; /* messages: that were written for certain */
-	char ended[128]; /* what smcrd has ended it for, and is no failure; "": it has not */
+	uint64_t messages, lost; /* messages: those that are certainly in the file */
+	char ended[128];         /* why smcrd has ended the capture in good order; "": it has not */
 };
 
 static int fail(const struct capture *capture, const char *what, const char *why)
@@ -54,7 +55,7 @@ static int fail(const struct capture *capture, const char *what, const char *why
 	return output_error(&capture->output, STATUS_FAILED, "failed", text);
 }
 
-/* ---- what is wanted ---- */
+/* ---- the request ---- */
 
 static bool to_stdout(const struct capture *capture)
 {
@@ -86,7 +87,7 @@ static bool make_memory(struct capture *capture)
 	if (capture->memory_fd < 0 || ftruncate(capture->memory_fd, (off_t)size) < 0 ||
 	    fcntl(capture->memory_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return false;
-	/* Now, and on our account: smcrd finds the pages there. */
+	/* The pages are allocated now, and on smcrctl's account: smcrd allocates none. */
 	int error = posix_fallocate(capture->memory_fd, 0, (off_t)size);
 	if (error) {
 		errno = error;
@@ -112,7 +113,7 @@ static void free_memory(struct capture *capture)
 
 /* ---- begin ---- */
 
-/* smcrd has ended it: why? @return the exit status */
+/* Takes the reply that says why smcrd has ended the capture. @return the exit status */
 static int take_answer(struct capture *capture)
 {
 	const struct output *output = &capture->output;
@@ -138,7 +139,7 @@ static int take_answer(struct capture *capture)
 	return status;
 }
 
-/* Until smcrd has begun, or says why not. */
+/* Waits until smcrd has begun, or says why not. */
 static void wait_for_begin(struct capture *capture)
 {
 	struct pollfd fd = { .fd = capture->session.fd, .events = POLLIN };
@@ -148,7 +149,7 @@ static void wait_for_begin(struct capture *capture)
 		capture->answered = poll(&fd, 1, LOOK_MS) > 0;
 }
 
-/* Until a FIFO has a reader, or the capture is over. @return as capture_out_open() */
+/* Waits until a FIFO has a reader, or the capture is over. @return as capture_out_open() */
 static int open_file(struct capture *capture)
 {
 	const char *name = to_stdout(capture) ? NULL : capture->options->file;
@@ -160,7 +161,7 @@ static int open_file(struct capture *capture)
 	return error;
 }
 
-/* @return 0 or an exit status; when smcrd has ended the capture, that is the status */
+/* @return 0 or an exit status; if smcrd has ended the capture, the status for that */
 static int begin_file(struct capture *capture)
 {
 	const char *name = to_stdout(capture) ? "standard output" : capture->options->file;
@@ -187,7 +188,7 @@ static bool is_enough(const struct capture *capture)
 	       capture_file_messages(capture->file) >= capture->options->count;
 }
 
-/* Where `position` is behind `at` the ring is damaged, and reading on says so. */
+/* A position that is behind `at` means a damaged ring, which the next read notices. */
 static bool is_before(const struct capture *capture, uint64_t position)
 {
 	return position != capture->ring.at;
@@ -203,8 +204,8 @@ static int take_record(struct capture *capture)
 		return fail(capture, "cannot write the capture", strerror(ENOMEM));
 	if (error)
 		return output_error(&capture->output, STATUS_FAILED, "bad-reply",
-				    "smcrd writes what this smcrctl does not understand: are both "
-				    "of the same version?");
+				    "smcrd writes records that this smcrctl does not understand: "
+				    "are both of the same version?");
 	return 0;
 }
 
@@ -213,8 +214,8 @@ static bool is_problem(const struct capture *capture)
 	return capture->out.problem || ferror(capture->out.file);
 }
 
-/* Some of what lies in the ring before `end`. smcrd goes on meanwhile, so to read until the ring is
- * empty might take for ever. @return 0 or an exit status */
+/* Reads some of the records before `end`. smcrd writes meanwhile, so reading until the ring is
+ * empty might never end. @return 0 or an exit status */
 static int drain(struct capture *capture, uint64_t end)
 {
 	int status = 0;
@@ -234,7 +235,7 @@ static int drain(struct capture *capture, uint64_t end)
 }
 
 /* @param wait  there was nothing to read
- * @return true: it is over, for a signal, the time, or smcrd */
+ * @return true: a signal, the time or smcrd has ended the capture */
 static bool is_over(struct capture *capture, bool wait)
 {
 	struct pollfd fd = { .fd = capture->session.fd, .events = POLLIN };
@@ -254,7 +255,7 @@ static int run(struct capture *capture)
 		end = capture_ring_written(&capture->ring);
 		status = drain(capture, end);
 	} while (!status && !is_enough(capture) && !is_over(capture, !is_before(capture, end)));
-	/* What has come by now, and no more. */
+	/* Read what smcrd has written by now, and no more. */
 	end = capture_ring_written(&capture->ring);
 	while (!status && !is_enough(capture) && is_before(capture, end))
 		status = drain(capture, end);
@@ -263,13 +264,13 @@ static int run(struct capture *capture)
 
 /* ---- the end ---- */
 
-/* @param status  so far: a second error is not told */
+/* @param status  the exit status so far: after an error no second one is printed */
 static int end_file(struct capture *capture, int status)
 {
 	if (capture->file) {
 		const uint64_t taken = capture_file_messages(capture->file);
 		capture->lost = capture_file_end(capture->file, &capture->ring);
-		capture->lost += taken - capture->messages; /* and the file has not got them */
+		capture->lost += taken - capture->messages; /* these are not in the file */
 	}
 	if (capture_out_close(&capture->out) || status)
 		return status;
@@ -284,7 +285,7 @@ static void tell(const struct capture *capture)
 		capture->messages, capture->messages == 1 ? "" : "s", capture->lost);
 }
 
-/* What has ended it, of several things the first one here. */
+/* What has ended the capture; of several causes the first one here. */
 static const char *end_of(const struct capture *capture)
 {
 	const struct tool_capture *options = capture->options;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/** @file capture.h What comes out of smcrd's ring becomes a pcapng file. */
+/** @file capture.h Writes the records of smcrd's ring to a pcapng file. */
 #ifndef SMCRD_SMCRCTL_CAPTURE_H
 #define SMCRD_SMCRCTL_CAPTURE_H
 
@@ -11,19 +11,19 @@
 
 struct capture_file;
 
-/** Begin one. @param out  outlives it. @return NULL: no memory */
+/** Begin a file. @param out  has to stay until capture_file_end(). @return NULL: no memory */
 struct capture_file *capture_file_new(FILE *out);
 /**
  * Write a record of the ring.
- * @return 0, -EBADMSG: it is none that is understood, -ENOMEM
+ * @return 0, -EBADMSG: the record is not understood, -ENOMEM
  */
 int capture_file_add(struct capture_file *file, const void *record, size_t len);
 /** Messages so far: SENDs and, if they were wanted, WRITEs. */
 uint64_t capture_file_messages(const struct capture_file *file);
 /**
- * Write what each RNIC had in all, and free. Those that have lost messages, and of which there is
- * none in the file, are one interface more.
- * @param ring  tells what was lost
+ * Write each RNIC's sums, and free the file. RNICs whose messages were all lost share one more
+ * interface.
+ * @param ring  has the numbers of lost messages
  * @return how many messages were lost
  */
 uint64_t capture_file_end(struct capture_file *file, const struct capture_ring *ring);

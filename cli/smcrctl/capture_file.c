@@ -24,7 +24,7 @@ struct link {
 struct rnic {
 	bool known;
 	uint32_t interface;
-	uint64_t packets, lost; /* lost: as far as packets have told */
+	uint64_t packets, lost; /* lost: those that packets in the file tell of */
 };
 
 struct capture_file {
@@ -79,7 +79,7 @@ static int add_link(struct capture_file *file, const struct capture_link *said)
 	rnic->interface = file->num_interfaces++;
 	pcapng_interface(
 		file->out, said->name,
-		"as smcrd hands messages to it: no acknowledgements, nor what is sent again",
+		"messages as smcrd gives them to the RNIC: no acknowledgements, no retransmissions",
 		said->local.mac);
 	return 0;
 }
@@ -90,7 +90,7 @@ static void describe(const struct capture_link *link, const struct capture_messa
 	snprintf(text, COMMENT_LEN, "link group %u, link %u, peer %s%s%s", link->group,
 		 link->number, *link->peer_host ? link->peer_host : "unknown",
 		 message->flags & CAPTURE_WRITE && !(message->flags & CAPTURE_SENT)
-			 ? "; of the peer's writes, what its next message announces"
+			 ? "; bytes that the peer has written, as its next message announces"
 			 : "",
 		 message->flags & CAPTURE_HIDDEN ? "; keys are zero: they are for root only" : "");
 }
@@ -189,7 +189,7 @@ uint64_t capture_file_end(struct capture_file *file, const struct capture_ring *
 		else
 			others += here;
 	}
-	if (others) { /* all that these have had, so nobody has said what they are called */
+	if (others) { /* nothing was captured, so the names of these RNICs are not known */
 		pcapng_interface(file->out, "unknown", "RNICs of which nothing was captured", NULL);
 		write_statistics(file, file->num_interfaces, 0, others, end_ns);
 	}

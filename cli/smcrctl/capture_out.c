@@ -13,7 +13,7 @@
 
 #define FILE_BUFFER (1u << 18)
 #define LOOK_MS     50
-#define MAX_LOOKS   40 /* 2 s in which a reader takes nothing, after the end */
+#define MAX_LOOKS   40 /* 2 s after the end of the capture in which the reader takes nothing */
 
 static volatile sig_atomic_t signals;
 
@@ -69,8 +69,8 @@ static bool give_up(struct capture_out *out, const char *problem)
 	return false;
 }
 
-/* Polls in turns, so that a signal just before poll() is no signal lost. */
-static bool wait_for_room(struct capture_out *out)
+/* Polls for short times, so that a signal just before poll() is noticed soon. */
+static bool wait_until_writable(struct capture_out *out)
 {
 	struct pollfd fd = { .fd = out->fd, .events = POLLOUT };
 	unsigned int looks = 0;
@@ -79,20 +79,20 @@ static bool wait_for_room(struct capture_out *out)
 		if (r > 0)
 			return true;
 		if (signals > 1)
-			return give_up(out, "interrupted before all of it was written");
+			return give_up(out, "interrupted before all messages were written");
 		looks += r == 0 && capture_out_is_over(out);
 		if (looks >= MAX_LOOKS)
 			return give_up(out, "its reader takes nothing");
 	}
 }
 
-/* What poll() has found room for is written without waiting in pieces of PIPE_BUF. */
+/* After poll() a pipe takes PIPE_BUF bytes without waiting, so each write has that many at most. */
 static ssize_t write_some(void *cookie, const char *buf, size_t size)
 {
 	struct capture_out *out = cookie;
 	size_t done = 0;
 	while (done < size && !out->problem) {
-		if (!out->whole && !wait_for_room(out))
+		if (!out->whole && !wait_until_writable(out))
 			break;
 		const size_t left = size - done;
 		ssize_t n =

@@ -10,7 +10,7 @@
 #include "cli/smcrctl/words.h"
 #include "proto/smcr/reason.h"
 
-/* ---- words ---- */
+/* ---- the command line ---- */
 
 static bool parse_port(const char *word, uint16_t *ret)
 {
@@ -27,7 +27,7 @@ static bool is_text(const char *word)
 {
 	json_t *json = json_string(word);
 	if (!json)
-		return words_refuse("a host or path is no text");
+		return words_refuse("a host or path is not UTF-8");
 	json_decref(json);
 	return true;
 }

@@ -8,21 +8,21 @@
 #define EITHER(text)        ((struct advice){ text, text })
 
 struct advice {
-	const char *ours, *peers; /* about our reason, about the peer's; NULL: see the logs */
+	const char *ours, *peers; /* for a reason of this host, of the peer; NULL: see the logs */
 };
 
-/* What is not here has no better advice than its own sentence and the logs. */
+/* For a reason that is not in this list there is no advice but to read the logs. */
 static struct advice advice_of(uint32_t reason)
 {
 	switch (reason) {
 	case SMCR_REASON_PEER_NO_SMC:
-		return EITHER("start smcrd there, and the server under smcr-run; if both are so, a "
-			      "rule of the peer's excludes it ('smcrctl policy' there), or a "
-			      "middlebox takes TCP option 254 out");
+		return EITHER("start smcrd there, and the server under smcr-run; if both run so, a "
+			      "rule of the peer excludes this connection ('smcrctl policy' there), "
+			      "or a middlebox removes TCP option 254");
 	case SMCR_REASON_CONFIRM_LINK_FAILED:
 		return EITHER(
 			"let UDP port 4791 pass both ways, through the firewalls of both hosts and "
-			"what is between them ('smcrctl doctor' on both looks at theirs)");
+			"those between them ('smcrctl doctor' checks the firewall of its host)");
 	case SMCR_REASON_PATH_MTU:
 		return EITHER("let the path carry the MTU of the RNICs' interfaces, on each switch "
 			      "between them, or give the interfaces the MTU of the path; "
@@ -63,7 +63,7 @@ static struct advice advice_of(uint32_t reason)
 		};
 	case SMCR_REASON_PEER_SKIPPED:
 		return (struct advice){ "see what has failed in 'smcrctl policy'; 'smcrctl policy "
-					"forget' lets it be tried again",
+					"forget' lets SMC-R be tried again",
 					"see 'smcrctl policy' on the peer" };
 	case SMCR_REASON_OWN_HOST: return EITHER("nothing is wrong: ask about another host");
 	case SMCR_REASON_SHORT_CONNECTIONS:

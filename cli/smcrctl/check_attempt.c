@@ -13,7 +13,7 @@
 
 #define OUTCOME_PATIENCE_MS 15000
 
-/* What the environment says of connections is for programs, and not for this one. */
+/* Settings in the environment are for programs that run under smcr-run, not for this check. */
 static void prepare(const struct check *check)
 {
 	pre_ready();
@@ -24,7 +24,7 @@ static void prepare(const struct check *check)
 		pre_settings.program = ipc_program_id(check->program, strlen(check->program));
 }
 
-/* ---- what became of it ---- */
+/* ---- what became of the connection ---- */
 
 json_t *check_row(const struct check *check, const char *method, const char *key, json_int_t group,
 		  const char *number_key)
@@ -61,8 +61,8 @@ static void tell_smcr(struct check *check, int fd)
 	check_path(check, fd);
 }
 
-/* What smcrd relays was handed over, and had the option in both directions. Any other socket knows
- * itself what the handshake has come to. */
+/* Has the peer sent the option back? A connection that smcrd relays was handed over, so both sides
+ * had sent the option. For any other the socket tells. */
 static bool was_echoed(const struct check *check, int fd)
 {
 	return check->info.flags & SMCR_INFO_RELAYED || pre_negotiated(fd) == IPC_NEGOTIATED_YES;
@@ -108,7 +108,8 @@ static void tell_open(struct check *check)
 		OUTCOME_PATIENCE_MS / 1000, check->port);
 }
 
-/* A group that only the server still had: after this connection neither has it. */
+/* The connection failed because only the server still had the link group. Now the server has given
+ * it up, too, so the next connection may succeed. */
 static bool was_stale(const struct check *check)
 {
 	return check->info.mode != SMCR_MODE_SMCR &&
@@ -116,7 +117,7 @@ static bool was_stale(const struct check *check)
 		check->info.peer_reason == SMCR_REASON_OUT_OF_SYNC);
 }
 
-/* @return false: nothing is told, for another connection may come to another outcome */
+/* @return false: no finding was added, because another connection may have another outcome */
 static bool tell_outcome(struct check *check, int fd, bool is_last)
 {
 	struct findings *findings = &check->doctor.findings;

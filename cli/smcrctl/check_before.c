@@ -19,7 +19,7 @@ static json_t *parameters(const struct check *check)
 	return params;
 }
 
-/* All of the peer, or the port alone: what is to be forgotten is the same. */
+/* SMC-R is skipped with the whole peer, or with one port of it: 'policy forget' takes either. */
 static void tell_skipped(struct check *check, const json_t *judgement)
 {
 	json_int_t port = doctor_number(judgement, "failure_port", NULL);
@@ -29,7 +29,7 @@ static void tell_skipped(struct check *check, const json_t *judgement)
 	findings_add(&check->doctor.findings, FINDING_PROBLEM,
 		     "SMC-R with %s%s has failed (%s), and connections with %s stay TCP for "
 		     "%" JSON_INTEGER_FORMAT
-		     " s more\n'smcrctl policy forget %s%s' lets it be tried at once",
+		     " s more\n'smcrctl policy forget %s%s' lets SMC-R be tried at once",
 		     check->peer_text, text, doctor_text(judgement, "failure"),
 		     port ? "that port" : "the host",
 		     doctor_number(judgement, "seconds_left", NULL), check->peer_text, text);
@@ -44,17 +44,18 @@ static void tell_reason(struct check *check, const json_t *judgement, const json
 		check->reason = code;
 	if (code == SMCR_REASON_NO_BPF || code == SMCR_REASON_NO_DEVICE ||
 	    code == SMCR_REASON_DRAINING)
-		return; /* the checks of the host have said it */
+		return; /* check_before() has added a finding about these */
 	if (code == SMCR_REASON_LOCAL_POLICY && *rule)
 		findings_add(findings, FINDING_PROBLEM,
-			     "the rule \"%s\" keeps it on TCP\n'smcrctl policy delete %s' lifts it",
+			     "the rule \"%s\" keeps the connection on TCP\n'smcrctl policy delete "
+			     "%s' removes the rule",
 			     rule, rule);
 	else if (code == SMCR_REASON_LOCAL_POLICY)
 		findings_add(
 			findings, FINDING_PROBLEM,
 			"rules allow SMC-R to some connections, and none of them to this one"
-			"\n'smcrctl policy' shows them; 'smcrctl policy add allow peer %s' adds "
-			"one",
+			"\n'smcrctl policy' shows the rules; 'smcrctl policy add allow peer %s' "
+			"adds one",
 			check->peer_text);
 	else if (code == SMCR_REASON_PEER_SKIPPED)
 		tell_skipped(check, judgement);
@@ -78,7 +79,7 @@ void check_tell_judgement(struct check *check)
 	findings->subject = "policy";
 	if (!check->judgement) {
 		findings_add(findings, FINDING_WARNING,
-			     "what smcrd would say of this connection is not known: %s",
+			     "what smcrd would do with this connection is not known: %s",
 			     check->judgement_error);
 		return;
 	}
@@ -86,11 +87,11 @@ void check_tell_judgement(struct check *check)
 		tell_reason(check, check->judgement, reason);
 	if (json_array_size(reasons) == 0)
 		findings_add(findings, FINDING_OK,
-			     "no rule and no earlier failure keeps it on TCP");
+			     "no rule and no earlier failure keeps the connection on TCP");
 	if (json_is_true(json_object_get(check->judgement, "by_program")))
 		findings_add(findings, FINDING_WARNING,
-			     "there are rules for single programs, which were not looked at"
-			     "\nname one: smcrctl check %s PORT program PATH",
+			     "there are rules for single programs, which were not checked"
+			     "\nname a program: smcrctl check %s PORT program PATH",
 			     check->host);
 }
 

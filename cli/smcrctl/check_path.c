@@ -9,7 +9,7 @@
 #include "cli/smcrctl/check.h"
 #include "proto/smcr/reason.h"
 
-#define PATIENCE_MS 10000 /* a dead link is found sooner */
+#define PATIENCE_MS 10000 /* smcrd notices a dead link sooner */
 #define PAUSE_MS    20
 
 static bool was_there(const struct check *check, json_int_t group)
@@ -31,7 +31,8 @@ static void find_mtu(struct check *check)
 	json_decref(link);
 }
 
-/* Of our connection: the newest one with this peer and a port of ours, which it has for itself. */
+/* The row of the check's connection: the newest with this peer and the local port, which no other
+ * connection has. */
 static json_t *own_row(const struct check *check, uint16_t port)
 {
 	char error[SESSION_ERROR_LEN];
@@ -68,10 +69,10 @@ static int64_t now_ms(void)
 }
 
 /*
- * That nothing more comes from here is a message over RoCE, which the peer's RNIC confirms; a
- * server that closes the connection thereupon says so over RoCE too.
- * @return 0; -ETIMEDOUT: nothing has come back; -ECONNRESET: the connection has ended for that;
- * -ENOENT: smcrd does not show the connection
+ * Ends this side's stream. smcrd tells the peer so by a message over RoCE, which the peer's RNIC
+ * confirms; a server that then closes the connection sends a message over RoCE, too.
+ * @return 0; -ETIMEDOUT: nothing has come back; -ECONNRESET: the connection has failed; -ENOENT:
+ * smcrd does not show the connection
  */
 static int wait_for_round_trip(const struct check *check, int fd)
 {
@@ -117,8 +118,8 @@ static void tell_dead(struct check *check, int error)
 	doctor_firewall(&check->doctor);
 }
 
-/* The link that `info` names, or else another one of its group: `info` names that then. @return
- * whether there is one that is active */
+/* Finds an active link: the one that `info` names, or another one of the group, which `info` names
+ * then. @return false: the group has no active link */
 static bool find_active(struct check *check)
 {
 	char error[SESSION_ERROR_LEN];
@@ -127,7 +128,7 @@ static bool find_active(struct check *check)
 	size_t i;
 	if (ask_smcrd(check->doctor.socket_path, DOCTOR_PATIENCE_S, "link.show",
 		      json_pack("{s:I}", "linkgroup", (json_int_t)info->linkgroup), &rows, error))
-		return true; /* nobody says otherwise */
+		return true; /* smcrd does not say otherwise */
 	json_array_foreach(rows, i, row)
 	{
 		if (strcmp(doctor_text(row, "state"), "active") != 0)
@@ -144,8 +145,8 @@ static bool find_active(struct check *check)
 	return found;
 }
 
-/* A link that has failed meanwhile has no part in what came back. The connection may have ended
- * already, and then nobody knows any more on which link that was. */
+/* If the link has failed meanwhile, the answer came on another link. If the connection has ended
+ * already, smcrd no longer tells its link. */
 static void tell_confirmed(struct check *check, int fd)
 {
 	struct smcr_info info;
@@ -164,7 +165,7 @@ static void tell_confirmed(struct check *check, int fd)
 	tell_passes(check, "answers");
 }
 
-/* The rendezvous went over TCP, and the link was made at another time. */
+/* The rendezvous went over TCP, and the link was set up earlier: RoCE has to be tested now. */
 static void test_path(struct check *check, int fd)
 {
 	const struct smcr_info *info = &check->info;

@@ -10,17 +10,17 @@
 
 #define COUNT(array)       (sizeof(array) / sizeof((array)[0]))
 #define TCP_PATIENCE_S     5
-#define GUESS_PATIENCE_S   2 /* nobody has said that there is a server */
+#define GUESS_PATIENCE_S   2 /* for a usual port, where there may be no server */
 #define DISCARD_PORT       9
 #define FAILURE_LEN        64
 #define MOST_FAILURES_TOLD 16
 
-/* Where a server is likely, if nobody says. */
+/* Ports that are tried if none is given. */
 static const uint16_t usual_ports[] = { 22, 80, 443 };
 
-/* Places that did not answer. */
+/* Places that did not take the connection. */
 struct failed {
-	size_t num; /* all of them; the first ones are kept */
+	size_t num; /* of all; only the first ones are kept */
 	struct {
 		char address[CHECK_ADDRESS_LEN];
 		uint16_t port;
@@ -46,7 +46,8 @@ static void put_port(union check_address *address, uint16_t port)
 		address->in.sin_port = htons(port);
 }
 
-/* From where a connection would go: UDP sends nothing for it. */
+/* Finds the local address that a connection would have: connect() of UDP tells, and sends nothing.
+ */
 static void find_local(struct check *check)
 {
 	union check_address peer = check->peer;
@@ -139,7 +140,7 @@ void check_not_connected(struct check *check, int error)
 	else if (error == -ETIMEDOUT)
 		findings_add(findings, FINDING_PROBLEM,
 			     "TCP to %s port %u is not answered within %d s\nis the host up, and "
-			     "does a firewall drop it? 'ip route get %s' tells the way",
+			     "does a firewall drop it? 'ip route get %s' shows the route",
 			     check->peer_text, check->port, patience_s(check), check->peer_text);
 	else if (error == -ECONNRESET)
 		findings_add(findings, FINDING_PROBLEM,
@@ -149,11 +150,11 @@ void check_not_connected(struct check *check, int error)
 	else
 		findings_add(findings, FINDING_PROBLEM,
 			     "TCP to %s port %u fails: %s\n'ip route "
-			     "get %s' tells the way",
+			     "get %s' shows the route",
 			     check->peer_text, check->port, strerror(-error), check->peer_text);
 }
 
-/* ---- all of them ---- */
+/* ---- all places ---- */
 
 static void note(struct failed *failed, const struct check *check, int error)
 {
@@ -177,7 +178,7 @@ static const char *why(const struct check *check, int error, char text[FAILURE_L
 	return text;
 }
 
-/* A program that was told this port would have tried them before. */
+/* A program that connects to this port tries the failed addresses first. */
 static void tell_passed_over(struct check *check, const struct failed *failed)
 {
 	char text[FAILURE_LEN];
@@ -185,7 +186,7 @@ static void tell_passed_over(struct check *check, const struct failed *failed)
 		if (failed->places[i].port == check->port)
 			findings_add(&check->doctor.findings, FINDING_WARNING,
 				     "%s port %u does not take connections (%s); programs try it "
-				     "before %s\ntake the address out of what %s stands for, or "
+				     "before %s\nremove the address from those of the name %s, or "
 				     "let the server listen there",
 				     failed->places[i].address, check->port,
 				     why(check, failed->places[i].error, text), check->peer_text,
@@ -212,12 +213,12 @@ static void tell_failed(struct check *check, const struct failed *failed)
 		     failed->num, text, check->host);
 }
 
-/* @return a descriptor, with a connection that the program would have had; a negative errno */
+/* @return the descriptor of a connection as a program would have it, or a negative errno */
 static int try_place(struct check *check, bool only, bool *ret_smcr)
 {
 	*ret_smcr = check_judge(check);
 	if (!*ret_smcr && only)
-		return -ECANCELED; /* what was judged says it all */
+		return -ECANCELED; /* smcrd's judgement is the answer: no connection is needed */
 	return check_connect_again(check, *ret_smcr ? SMCR_PREFER : SMCR_NEVER);
 }
 

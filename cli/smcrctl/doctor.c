@@ -7,7 +7,7 @@
 #include "cli/smcrctl/tools.h"
 #include "cli/smcrctl/words.h"
 
-/* In this order: what comes first tells most. */
+/* In the order of the output: the most important checks come first. */
 static const struct {
 	const char *name;
 	void (*look)(struct doctor *doctor);

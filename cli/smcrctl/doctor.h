@@ -4,14 +4,14 @@
  * What the checks of "smcrctl doctor" share. Each check is a function in the table of doctor.c;
  * those of one subject are in one file:
  *
- *   doctor_daemon.c    does smcrd answer, from here, and what does it say of itself?
+ *   doctor_daemon.c    does smcrd answer, in this network namespace, and of which version is it?
  *   doctor_kernel.c    the kernel, cgroup2, the TCP option
  *   doctor_rnics.c     RDMA devices and the interfaces behind them
  *   doctor_limits.c    memory, descriptors, users at a limit
  *   doctor_network.c   the firewall, and two interfaces on one network
  *   doctor_config.c    the configuration file
  *   doctor_bus.c       the system bus
- *   doctor_peers.c     peers that are left alone, and links that are not as they could be
+ *   doctor_peers.c     peers with which SMC-R is not tried, and links with small packets
  */
 #ifndef SMCRD_SMCRCTL_DOCTOR_H
 #define SMCRD_SMCRCTL_DOCTOR_H
@@ -23,17 +23,16 @@
 #include "cli/smcrctl/findings.h"
 #include "cli/smcrctl/interfaces.h"
 
-/** Seconds for each answer of smcrd: one that takes longer stands still. */
+/** Seconds to wait for each answer of smcrd. If it takes longer, smcrd is taken to hang. */
 #define DOCTOR_PATIENCE_S 5
 
 struct doctor {
 	struct findings findings;
 	const char *socket_path;
 	bool root;
-	bool elsewhere; /* this is not the network namespace of smcrd: its interfaces are not ours
-			 */
+	bool elsewhere; /* smcrd is in another network namespace, with other interfaces */
 	struct interfaces interfaces;
-	/* Of smcrd; NULL: it does not answer, or is too old. */
+	/* Answers of smcrd; NULL: it does not answer, or is too old. */
 	json_t *info, *host, *devices;
 };
 
@@ -52,10 +51,11 @@ void doctor_peers(struct doctor *doctor);
 void doctor_links(struct doctor *doctor);
 void doctor_guard(struct doctor *doctor);
 
-/** Does the device use this interface of ours? NULL: it is not to be seen from here. */
+/** The interface that the device uses; NULL: it is not in this network namespace. */
 const struct interface *doctor_interface_of(const struct doctor *doctor, const json_t *device);
 
-/** A value in an object of smcrd's: by keys with dots; 0 or "" if it is missing. */
+/** A value in an object of smcrd; 0 or "" if it is missing. @param inner  a key in the object that
+ * `key` has; NULL: the value is that of `key` */
 json_int_t doctor_number(const json_t *object, const char *key, const char *inner);
 const char *doctor_text(const json_t *object, const char *key);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The system bus: connections do without it, but whoever asks by it gets no answer. */
+/* The system bus: connections do not need it, but programs that ask smcrd by it get no answer. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define POLICY "dbus-1/system.d/org.smcrd.conf"
 
-/* Where the bus looks for it. @return NULL: it is not there */
+/* The policy file where the bus looks for it; NULL: there is none. */
 static const char *policy_of_bus(void)
 {
 	static const char *const places[] = { "/etc/" POLICY, "/usr/share/" POLICY };
@@ -19,7 +19,8 @@ static const char *policy_of_bus(void)
 	return NULL;
 }
 
-/* Where this installation has it: its programs lie in PREFIX/bin. @return false: nowhere */
+/* The policy file of this installation, whose programs are in PREFIX/bin. @return false: it has
+ * none */
 static bool own_policy(char ret_path[PATH_MAX])
 {
 	char path[PATH_MAX] = "";
@@ -38,7 +39,7 @@ static bool own_policy(char ret_path[PATH_MAX])
 static void add_refusal(struct findings *findings)
 {
 	static const char text[] =
-		"the system bus refuses smcrd the name org.smcrd: programs cannot ask by it";
+		"the system bus refuses smcrd the name org.smcrd: programs cannot ask smcrd by it";
 	char own[PATH_MAX];
 	const char *policy = policy_of_bus();
 	if (policy)
@@ -69,6 +70,6 @@ void doctor_bus(struct doctor *doctor)
 			&doctor->findings, FINDING_WARNING,
 			"another program has the name org.smcrd on the system bus, perhaps the "
 			"smcrd of another network namespace\n'busctl status org.smcrd' tells "
-			"which; 'dbus = no' in the configuration is for the one that is to do "
-			"without");
+			"which; set 'dbus = no' in the configuration of the smcrd that need not "
+			"be on the bus");
 }

@@ -38,15 +38,15 @@ static bool may(const struct reader *reader, const struct stat *st, mode_t right
 	return (st->st_mode & right) == right;
 }
 
-/* It is the one who asks that may not: what the service may is not known. */
-static void is_hidden(struct doctor *doctor, const char *path)
+/* The user of this command may not look: whether the service may is not known. */
+static void cannot_look(struct doctor *doctor, const char *path)
 {
 	findings_add(&doctor->findings, FINDING_WARNING,
-		     "whether user " SERVICE " can read %s was not looked at: %s\nthis needs root",
+		     "whether user " SERVICE " can read %s was not checked: %s\nthis needs root",
 		     path, strerror(errno));
 }
 
-/* @return whether the service can read it, or need not */
+/* @return true: the service can read the path, or there is none */
 static bool look_at(struct doctor *doctor, const struct reader *reader, const char *path,
 		    mode_t right)
 {
@@ -54,7 +54,7 @@ static bool look_at(struct doctor *doctor, const struct reader *reader, const ch
 	if (stat(path, &st) < 0) {
 		if (errno == ENOENT)
 			return true;
-		is_hidden(doctor, path);
+		cannot_look(doctor, path);
 		return false;
 	}
 	if (may(reader, &st, right))
@@ -74,7 +74,7 @@ static bool look_at_drop_ins(struct doctor *doctor, const struct reader *reader)
 	bool good = look_at(doctor, reader, directory, 5);
 	DIR *dir = good ? opendir(directory) : NULL;
 	if (good && !dir && errno != ENOENT) {
-		is_hidden(doctor, directory);
+		cannot_look(doctor, directory);
 		good = false;
 	}
 	while (dir && (entry = readdir(dir))) {
@@ -90,15 +90,15 @@ static bool look_at_drop_ins(struct doctor *doctor, const struct reader *reader)
 	return good;
 }
 
-/* Who cannot enter the directory needs nothing said of what is in it. */
+/* If the service cannot enter the directory, findings about its files would say nothing new. */
 static bool look_at_all(struct doctor *doctor, const struct reader *reader, const char *directory,
 			const char *file)
 {
 	struct stat st;
 	if (!look_at(doctor, reader, directory, 5))
 		return false;
-	if (stat(file, &st) < 0 && errno != ENOENT) { /* nor then anything beside it */
-		is_hidden(doctor, file);
+	if (stat(file, &st) < 0 && errno != ENOENT) { /* nor can the files beside it be looked at */
+		cannot_look(doctor, file);
 		return false;
 	}
 	bool good = look_at(doctor, reader, file, 4);
@@ -111,11 +111,11 @@ void doctor_config(struct doctor *doctor)
 	char directory[PATH_MAX];
 	struct reader reader = { .user = getpwnam(SERVICE), .num_groups = MAX_GROUPS };
 	if (!reader.user && doctor->host)
-		return; /* it runs as somebody else */
+		return; /* smcrd answers, so it runs as another user */
 	if (!reader.user) {
 		findings_add(&doctor->findings, FINDING_WARNING,
-			     "there is no user " SERVICE ", which the service runs as\nmake it: "
-			     "systemd-sysusers (root may run smcrd without)");
+			     "there is no user " SERVICE ", which the service runs as\nmake the "
+			     "user: systemd-sysusers (smcrd that root starts does not need it)");
 		return;
 	}
 	if (getgrouplist(SERVICE, reader.user->pw_gid, reader.groups, &reader.num_groups) < 0)

@@ -27,12 +27,13 @@ static void does_not_answer(struct doctor *doctor, int error, const char *text)
 			"the wait, and resets those that use SMC-R",
 			(int)ask_pid(doctor->socket_path), DOCTOR_PATIENCE_S, doctor->socket_path);
 	else
-		findings_add(findings, FINDING_PROBLEM, "%s\n%s", text,
-			     error == -EPROTO /* it refuses */
-				     ? "new connections of a user at a limit stay TCP: see "
-				       "max_sessions_per_user in smcrd.conf(5); administrators are "
-				       "answered all the same"
-				     : "its log may say why: journalctl -u smcrd");
+		findings_add(
+			findings, FINDING_PROBLEM, "%s\n%s", text,
+			error == -EPROTO /* smcrd refuses */
+				? "new connections of a user at a limit stay TCP: see "
+				  "max_sessions_per_user in smcrd.conf(5); smcrd still answers "
+				  "administrators"
+				: "its log may say why: journalctl -u smcrd");
 }
 
 void doctor_daemon(struct doctor *doctor)
@@ -45,7 +46,7 @@ void doctor_daemon(struct doctor *doctor)
 		does_not_answer(doctor, error, text);
 		return;
 	}
-	/* Versions before this one do not know the first of these methods. */
+	/* Earlier versions of smcrd do not know host.show. */
 	ask_smcrd(doctor->socket_path, DOCTOR_PATIENCE_S, "host.show", NULL, &doctor->host, text);
 	ask_smcrd(doctor->socket_path, DOCTOR_PATIENCE_S, "device.show", NULL, &doctor->devices,
 		  text);
@@ -73,8 +74,8 @@ void doctor_namespace(struct doctor *doctor)
 	case NETNS_UNKNOWN:
 		findings_add(findings, FINDING_WARNING,
 			     "whether smcrd is in the network namespace of this command cannot be "
-			     "told, before Linux 5.14\ncompare 'readlink /proc/self/ns/net' with "
-			     "the same of smcrd's process, as root");
+			     "told before Linux 5.14\ncompare 'readlink /proc/self/ns/net' with "
+			     "the link /proc/PID/ns/net of smcrd's process, as root");
 		break;
 	case NETNS_SAME:
 		findings_add(findings, FINDING_OK,

@@ -25,7 +25,7 @@ void doctor_kernel(struct doctor *doctor)
 		findings_add(&doctor->findings, FINDING_OK, "Linux %s is new enough", name.release);
 }
 
-/* Where smcrd looks without CAP_SYS_ADMIN, as a service. */
+/* Is cgroup2 mounted where smcrd looks without CAP_SYS_ADMIN, as a service does? */
 static bool has_cgroup2(void)
 {
 	bool found = false;
@@ -38,7 +38,7 @@ static bool has_cgroup2(void)
 	return found;
 }
 
-/* The kernel names the hierarchy as soon as anybody has mounted it. */
+/* Is cgroup2 mounted somewhere else? The kernel lists the hierarchy once it was mounted. */
 static bool is_hidden(void)
 {
 	char line[4096];
@@ -56,9 +56,9 @@ static void cgroup2_is_missing(struct doctor *doctor)
 	if (is_hidden())
 		findings_add(
 			&doctor->findings, FINDING_WARNING,
-			"the cgroup2 hierarchy, which the BPF programs are attached to, is not "
-			"to be seen from here: 'ip netns exec' hides it, as containers do"
-			"\nnothing, if smcrd runs as root, which finds it all the same; "
+			"the cgroup2 hierarchy, which the BPF programs are attached to, cannot "
+			"be seen from here: 'ip netns exec' hides it, as containers do"
+			"\nsmcrd that runs as root finds the hierarchy and needs nothing; "
 			"otherwise mount it here: mount -t cgroup2 none "
 			"/sys/fs/cgroup");
 	else
@@ -95,7 +95,7 @@ void doctor_option(struct doctor *doctor)
 		findings_add(findings, FINDING_WARNING,
 			     "listeners that were too many for SMC-R, and stay TCP: "
 			     "%" JSON_INTEGER_FORMAT
-			     "\nsee max_connections_per_user in smcrd.conf(5) for what a "
+			     "\nsee max_connections_per_user in smcrd.conf(5) for how many a "
 			     "user may have",
 			     refused);
 }
@@ -113,7 +113,7 @@ static bool guard_lacks(struct doctor *doctor, const char *what, const char *ris
 	return *error;
 }
 
-/* Smcrd's own errors, since what it has attached is not to be seen without privileges. */
+/* The errors are those that smcrd tells: without privileges attached programs cannot be seen. */
 void doctor_guard(struct doctor *doctor)
 {
 	const json_t *guard = json_object_get(doctor->host, "egress_guard");
@@ -124,9 +124,9 @@ void doctor_guard(struct doctor *doctor)
 	if (json_is_null(guard)) {
 		findings_add(
 			&doctor->findings, FINDING_WARNING,
-			"any user of this host can send what peers take for this host's: "
-			"egress_guard is no\nset it to yes in smcrd.conf, unless users need UDP "
-			"port 4791 for something else");
+			"any user of this host can send packets and messages that peers take for "
+			"smcrd's: egress_guard is no\nset it to yes in smcrd.conf, unless users "
+			"need UDP port 4791 for something else");
 		return;
 	}
 	bool roce = guard_lacks(doctor, "roce_error", "send RoCEv2 packets in its name");

@@ -9,11 +9,11 @@
 #define ENOUGH_CONNECTIONS   10000 /* what a user may have by default */
 #define SOME_FILES           256   /* sessions, RNICs, BPF */
 #define MIB                  (1024 * 1024)
-#define LATELY_S             600 /* what was refused longer ago is over, unless memory is short now */
-#define SET_MEMORY           "config.set {\"name\":\"memory\"" /* as the event begins */
+#define LATELY_S             600 /* earlier refusals are no problem, unless memory is short now */
+#define SET_MEMORY           "config.set {\"name\":\"memory\"" /* the event's text begins so */
 #define NEARLY(used, budget) ((budget) > 0 && (used) >= (budget) / 10 * 9)
 
-/* A command after which more memory may be had. */
+/* Is the event a command that may have raised the budget? */
 static bool gives_memory(const json_t *event)
 {
 	const char *text = doctor_text(event, "text");
@@ -22,7 +22,7 @@ static bool gives_memory(const json_t *event)
 		!strncmp(text, SET_MEMORY, strlen(SET_MEMORY)));
 }
 
-/* Has memory run out lately, and has nobody given more since then? */
+/* Has memory run out lately, and has no command raised the budget since? */
 static bool ran_out_lately(const struct doctor *doctor)
 {
 	char error[SESSION_ERROR_LEN];
@@ -32,7 +32,7 @@ static bool ran_out_lately(const struct doctor *doctor)
 	size_t i;
 	if (ask_smcrd(doctor->socket_path, DOCTOR_PATIENCE_S, "event.show", json_object(), &events,
 		      error))
-		return true; /* nothing says that it is over */
+		return true; /* smcrd does not say that memory is enough again */
 	json_array_foreach(events, i, event)
 	{
 		const char *reason = doctor_text(event, "reason");

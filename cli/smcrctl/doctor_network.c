@@ -6,7 +6,7 @@
 #include "cli/smcrctl/firewall.h"
 #include "cli/smcrctl/nft.h"
 
-/* The interfaces that RoCE uses: those of smcrd's RNICs, or those that it would take. */
+/* Does RoCE use the interface: has smcrd an RNIC on it, or would smcrd take it if it ran? */
 static bool is_used(const struct doctor *doctor, const struct interface *interface)
 {
 	size_t i;
@@ -43,12 +43,12 @@ static void judge(struct doctor *doctor, const json_t *ruleset, const struct int
 static void cannot_look(struct doctor *doctor, const char *why)
 {
 	findings_add(&doctor->findings, FINDING_WARNING,
-		     "whether the firewall drops UDP port 4791 cannot be looked at: %s\n%s", why,
+		     "whether the firewall drops UDP port 4791 cannot be checked: %s\n%s", why,
 		     doctor->root ? "look for it in the rules of the firewall that is used here"
 				  : "run this as root");
 }
 
-/* What iptables had before nftables. Only root sees the file's text. */
+/* Are there tables of iptables-legacy, which nft does not list? Only root can read the file. */
 static bool has_legacy_tables(void)
 {
 	FILE *names = fopen("/proc/net/ip_tables_names", "re");
@@ -90,7 +90,7 @@ void doctor_firewall(struct doctor *doctor)
 
 /* ---- two interfaces on one network ---- */
 
-/* A setting of the kernel's: of the interface or of all, whichever is larger, as it counts. */
+/* A setting of the kernel: the larger value of the interface's and that for all is in force. */
 static int setting(const char *interface, const char *name)
 {
 	const char *const places[] = { "all", interface };
@@ -138,7 +138,7 @@ static void differ_in_mtu(struct doctor *doctor, const struct interface *a,
 	if (a->mtu == b->mtu)
 		return;
 	findings_add(&doctor->findings, FINDING_WARNING,
-		     "%s and %s are on one network and have other MTUs, %u and %u: the larger one "
+		     "%s and %s are on one network with different MTUs, %u and %u: the larger one "
 		     "must not be larger than what the path carries\ngive both the MTU of the "
 		     "network: ip link set DEVICE mtu NUMBER",
 		     a->name, b->name, a->mtu, b->mtu);

@@ -32,7 +32,7 @@ void doctor_peers(struct doctor *doctor)
 		findings_add(&doctor->findings, FINDING_OK, "no peer is left to TCP for a failure");
 }
 
-/* Bytes that its packets could have; 0: not known. */
+/* How many bytes packets of the RNIC can have; 0: not known. */
 static json_int_t mtu_of(const struct doctor *doctor, const char *rnic)
 {
 	size_t i;
@@ -51,15 +51,14 @@ static void look_at_link(struct doctor *doctor, const json_t *link)
 	json_int_t mtu = doctor_number(link, "path_mtu", NULL), could = mtu_of(doctor, rnic);
 	if (!mtu || mtu >= could)
 		return;
-	findings_add(
-		&doctor->findings, FINDING_WARNING,
-		"link %" JSON_INTEGER_FORMAT "/%" JSON_INTEGER_FORMAT
-		" to %s has packets of %" JSON_INTEGER_FORMAT
-		" bytes, and RNIC %s could have %" JSON_INTEGER_FORMAT
-		": the peer's interface has a smaller MTU, or the path does not carry larger "
-		"ones\ngive both hosts and what is between them one MTU, if it is to be faster",
-		doctor_number(link, "linkgroup", NULL), doctor_number(link, "number", NULL),
-		doctor_text(link, "peer"), mtu, rnic, could);
+	findings_add(&doctor->findings, FINDING_WARNING,
+		     "link %" JSON_INTEGER_FORMAT "/%" JSON_INTEGER_FORMAT
+		     " to %s has packets of %" JSON_INTEGER_FORMAT
+		     " bytes, and RNIC %s could have %" JSON_INTEGER_FORMAT
+		     ": the peer's interface has a smaller MTU, or the path does not carry larger "
+		     "ones\nfor more speed give both hosts and the network between them one MTU",
+		     doctor_number(link, "linkgroup", NULL), doctor_number(link, "number", NULL),
+		     doctor_text(link, "peer"), mtu, rnic, could);
 }
 
 void doctor_links(struct doctor *doctor)

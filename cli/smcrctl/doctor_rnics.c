@@ -62,11 +62,10 @@ static bool is_drained(const json_t *device)
 static void is_active(struct doctor *doctor, const json_t *device)
 {
 	if (is_drained(device)) {
-		findings_add(
-			&doctor->findings, FINDING_WARNING,
-			"RNIC %s is drained: nothing new comes on it\n'smcrctl device enable %s' "
-			"ends that",
-			doctor_text(device, "name"), doctor_text(device, "name"));
+		findings_add(&doctor->findings, FINDING_WARNING,
+			     "RNIC %s is drained: it gets no new links\n'smcrctl device enable %s' "
+			     "ends that",
+			     doctor_text(device, "name"), doctor_text(device, "name"));
 		return;
 	}
 	const struct interface *interface = doctor_interface_of(doctor, device);
@@ -105,7 +104,7 @@ static void none_at_all(struct doctor *doctor)
 	findings_add(&doctor->findings, FINDING_PROBLEM,
 		     "smcrd has no RNIC in use, so all connections are plain TCP\nan Ethernet "
 		     "interface with an IPv4 address will do; 'rnic =' in smcrd.conf(5) may name "
-		     "others than are there");
+		     "only RNICs that are not there");
 	for (size_t i = 0; !doctor->elsewhere && i < doctor->interfaces.num; i++)
 		why_not(doctor, &doctor->interfaces.list[i]);
 }
@@ -162,8 +161,8 @@ static void without_smcrd(struct doctor *doctor)
 		why_not(doctor, &all->list[i]);
 	if (fit == 0)
 		findings_add(&doctor->findings, FINDING_PROBLEM,
-			     "no Ethernet interface is up and has an IPv4 address, so there is "
-			     "nothing for an RNIC\ngive one an IPv4 address");
+			     "no Ethernet interface is up and has an IPv4 address, as an RNIC needs"
+			     "\ngive an interface an IPv4 address, and set it up");
 	else
 		findings_add(&doctor->findings, FINDING_OK,
 			     "%zu Ethernet interfaces are up and have an IPv4 address, for RNICs",
@@ -188,7 +187,7 @@ static size_t count_active(const struct doctor *doctor, size_t *ret_drained)
 	return active;
 }
 
-/* A drained one does not count: new connections do not come on it. */
+/* A drained RNIC does not count: new connections do not use it. */
 static void none_in_use(struct doctor *doctor)
 {
 	size_t drained, active = count_active(doctor, &drained);

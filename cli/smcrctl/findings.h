@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file findings.h
- * What "smcrctl doctor" and "smcrctl check" find out: a level, what it is and where, and what to
- * do.
+ * What "smcrctl doctor" and "smcrctl check" find out. A finding has a level, says what is so and
+ * where, and what to do.
  */
 #ifndef SMCRD_SMCRCTL_FINDINGS_H
 #define SMCRD_SMCRCTL_FINDINGS_H
@@ -12,29 +12,30 @@
 
 enum finding_level {
 	FINDING_OK,
-	FINDING_WARNING, /* it works, but not as well as it could, or it could not be looked at */
-	FINDING_PROBLEM, /* connections stay TCP because of it */
+	FINDING_WARNING, /* SMC-R works, but not as well as it could; or something was not checked
+			  */
+	FINDING_PROBLEM, /* connections stay TCP because of this */
 };
 
 struct findings {
 	json_t *list;        /* objects with check, level, text and advice (or null) */
-	const char *subject; /* "check" of those that come; static storage */
+	const char *subject; /* "check" of the next findings; static storage */
 };
 
 void findings_open(struct findings *findings);
 void findings_close(struct findings *findings);
 
 /**
- * Add one.
+ * Add a finding.
  * @param format  "WHAT, WHERE", or "WHAT, WHERE\nWHAT TO DO"
  */
 void findings_add(struct findings *findings, enum finding_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/** How many of this level there are. */
+/** How many findings of this level there are. */
 size_t findings_count(const struct findings *findings, enum finding_level level);
 
-/** On standard output, a line each: "problem: WHAT, WHERE; WHAT TO DO". */
+/** Print each finding as a line: "problem: WHAT, WHERE; WHAT TO DO". */
 void findings_print(const struct findings *findings);
 
 #endif

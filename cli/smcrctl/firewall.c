@@ -8,14 +8,14 @@
 #define ROCE_PORT 4791
 #define UDP       17
 #define MAX_DEPTH 16
-#define MAX_STEPS 100000 /* rules that are looked at; a ruleset may jump to and fro */
+#define MAX_STEPS 100000 /* rules that are followed: a ruleset may reach a chain by many jumps */
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Of a condition that may depend on what is not known here. */
+/* Does a condition hold? MAYBE: that depends on something that is not known here. */
 enum truth { NO, MAYBE, YES };
 
-/* Where a packet has come to. */
+/* What has become of the packet. */
 enum outcome { GOES_ON, ACCEPTED, DROPPED };
 
 struct walk {
@@ -23,7 +23,7 @@ struct walk {
 	const char *family, *table;
 	const char *interface;
 	bool incoming;
-	bool doubt;     /* a rule may have accepted it before */
+	bool doubt;     /* an earlier rule may have accepted the packet */
 	bool exception; /* that rule names the port */
 	unsigned int steps;
 	struct firewall_verdict verdict;
@@ -44,7 +44,8 @@ static const char *text_of(const json_t *object, const char *key)
 
 /* ---- what is known of the packet ---- */
 
-/* A field: known by number, by name or by both; or not known; or the packet has no such field. */
+/* The value of a field. KNOWN: as a number, a name or both. ABSENT: the packet has no such field.
+ */
 struct value {
 	enum { KNOWN, UNKNOWN, ABSENT } kind;
 	json_int_t number; /* -1: none */
@@ -242,7 +243,7 @@ static bool has_verdict(const json_t *statement)
 	return key && is_verb(key);
 }
 
-/* A map from values to verdicts: the one of our value, if that can be told. */
+/* Takes the verdict that a map has for the packet's value, if both are known. */
 static void take_map(const struct walk *walk, const json_t *map, struct rule *rule)
 {
 	struct value value = value_of(walk, json_object_get(map, "key"));
@@ -283,7 +284,7 @@ static struct rule read_rule(const struct walk *walk, const json_t *expressions)
 		} else if (has_verdict(statement)) {
 			take_verdict(statement, &rule);
 		} else if (!restricts_nothing(statement)) {
-			restrict_to(&rule, MAYBE); /* limits, quotas, what is not known here */
+			restrict_to(&rule, MAYBE); /* limits, quotas, unknown statements */
 		}
 	}
 	return rule;
@@ -311,8 +312,8 @@ static bool is_in(const struct walk *walk, const json_t *item)
 static enum outcome walk_chain(struct walk *walk, const char *chain, bool certain,
 			       unsigned int depth);
 
-/* Behind an exception that may be for the packet a rule that drops all the rest is like a policy.
- */
+/* A rule that drops all the rest is judged as a policy is: nothing is noted if a rule before it
+ * names the port and may have accepted the packet. */
 static enum outcome drop(struct walk *walk, const json_t *item, const struct rule *rule,
 			 bool certain)
 {
@@ -335,7 +336,7 @@ static enum outcome accept_it(struct walk *walk, const struct rule *rule, bool c
 	return GOES_ON;
 }
 
-/* @param ret_ends  the rest of the chain is not for this packet */
+/* @param ret_ends  the packet does not reach the rest of the chain */
 static enum outcome apply(struct walk *walk, const json_t *item, const struct rule *rule,
 			  bool certain, unsigned int depth, bool *ret_ends)
 {
@@ -395,7 +396,7 @@ static bool concerns(const struct walk *walk, const json_t *chain)
 	return !strcmp(family, "ip") || !strcmp(family, "inet") || !strcmp(family, "netdev");
 }
 
-/* Each base chain may drop it, whatever another one has accepted. */
+/* Each base chain may drop the packet, even if another base chain has accepted it. */
 static void walk_base(struct walk *walk, const json_t *chain)
 {
 	const char *name = text_of(chain, "name");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file firewall.h
- * What do the rules of nftables do with RoCEv2, UDP port 4791? As far as rules tell beforehand:
- * what depends on a peer's address, a user or a limit is uncertain.
+ * What do the rules of nftables do with RoCEv2, UDP port 4791? Rules that depend on a peer's
+ * address, a user or a limit leave that uncertain.
  */
 #ifndef SMCRD_SMCRCTL_FIREWALL_H
 #define SMCRD_SMCRCTL_FIREWALL_H
@@ -14,21 +14,21 @@
 
 enum firewall_fate {
 	FIREWALL_PASSES,
-	FIREWALL_MAY_DROP, /* a rule that names the port drops some of it, or a policy all but some
+	FIREWALL_MAY_DROP, /* a rule that names the port drops some packets, or a policy drops most
 			    */
 	FIREWALL_DROPS,
 };
 
 struct firewall_verdict {
 	enum firewall_fate fate;
-	char where[FIREWALL_WHERE_LEN]; /* "rule 4 of chain in, table inet dead"; "": PASSES */
-	char chain[FIREWALL_WHERE_LEN]; /* as nft(8) names it: "inet dead in" */
+	char where[FIREWALL_WHERE_LEN]; /* "rule 4 of chain in, table inet dead"; "" if it passes */
+	char chain[FIREWALL_WHERE_LEN]; /* as nft(8) names a chain: "inet dead in" */
 };
 
 /**
  * Follow the first RoCE packet of a peer through the rules.
- * @param ruleset    what "nft -j list ruleset" says
- * @param incoming   it comes in by the interface, else it goes out by it
+ * @param ruleset    what "nft -j list ruleset" prints
+ * @param incoming   the packet comes in by the interface, else it goes out by it
  */
 struct firewall_verdict firewall_judge(const json_t *ruleset, const char *interface, bool incoming);
 

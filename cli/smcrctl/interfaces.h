@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define INTERFACES_MAX      128 /* those beyond are not looked at */
+#define INTERFACES_MAX      128 /* further ones are left out */
 #define INTERFACE_ADDRESSES 8
 
 struct interface {
@@ -20,7 +20,7 @@ struct interface {
 	struct {
 		struct in_addr addr, mask;
 	} addrs[INTERFACE_ADDRESSES];
-	size_t num_addrs6; /* of no use for RoCE; link-local ones do not count */
+	size_t num_addrs6; /* IPv6, which RoCE does not use; link-local ones do not count */
 };
 
 struct interfaces {
@@ -28,10 +28,10 @@ struct interfaces {
 	struct interface list[INTERFACES_MAX];
 };
 
-/** Loopback is left out. @return 0 or a negative errno */
+/** Read all interfaces but loopback. @return 0 or a negative errno */
 int interfaces_read(struct interfaces *ret_interfaces);
 
-/** NULL: there is none of this name. */
+/** @return NULL: there is no interface of this name */
 const struct interface *interfaces_find(const struct interfaces *interfaces, const char *name);
 
 /** Do both have an address in one IPv4 network? */

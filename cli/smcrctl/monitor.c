@@ -26,7 +26,7 @@ static unsigned long long id_of(const char *place)
 	return id;
 }
 
-/* So many events before. */
+/* Makes the place so many events earlier. */
 static void go_back(char place[PAGES_PLACE_LEN], unsigned int events)
 {
 	unsigned long long id = id_of(place);
@@ -47,13 +47,13 @@ static void print_lost(json_int_t lost, const struct output *output)
 	if (output->json)
 		output_json(output, "lost", number);
 	else
-		printf("%" JSON_INTEGER_FORMAT " event%s came faster than this could be told, and "
+		printf("%" JSON_INTEGER_FORMAT " event%s came faster than smcrctl could print, and "
 		       "smcrd does not have %s any more\n",
 		       lost, lost == 1 ? "" : "s", lost == 1 ? "it" : "them");
 	json_decref(number);
 }
 
-/* Line by line, each of them at once. @return 0 or -1 */
+/* Each line is flushed at once. @return 0 or -1 */
 static int print_result(const json_t *result, bool tell_lost, const struct output *output)
 {
 	json_int_t lost = json_integer_value(json_object_get(result, "lost"));
@@ -101,7 +101,7 @@ int monitor_run(struct session *session, const char *request, unsigned int befor
 			interrupt_without_reader();
 		if (error)
 			return output_failure(output, error, text);
-		/* What is not there of the time before is not lost. */
+		/* Events of the time before that smcrd no longer has do not count as lost. */
 		status = take(reply, !first && id_of(place) >= begun, output);
 		keep_place(reply, place);
 		json_decref(reply);

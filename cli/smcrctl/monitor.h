@@ -7,10 +7,10 @@
 #include "cli/smcrctl/session.h"
 
 /**
- * Print events until interrupted, which ends the program, or until smcrd ends.
- * @param session  opened with no limit of patience
+ * Print events until an interrupt ends the program, or until smcrd ends.
+ * @param session  opened without a limit of time
  * @param request  of the method event.wait
- * @param before   so many of those that have happened already come first
+ * @param before   print so many events that have happened already first
  * @return the exit status
  */
 int monitor_run(struct session *session, const char *request, unsigned int before,

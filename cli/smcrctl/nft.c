@@ -22,7 +22,7 @@ static json_t *fail(char ret_error[NFT_ERROR_LEN], const char *text)
 	return NULL;
 }
 
-/* Where packages put it; a user's PATH does not have these. */
+/* Looks where packages install nft: a user's PATH need not have these directories. */
 static const char *find_nft(void)
 {
 	static const char *const places[] = { "/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft",
@@ -52,7 +52,7 @@ static long long now_ms(void)
 	return ts.tv_sec * 1000ll + ts.tv_nsec / 1000000;
 }
 
-/* @return false: it takes too long, says too much, or there is no memory */
+/* @return false: nft takes too long or prints too much, or there is no memory */
 static bool read_all(int fd, FILE *text)
 {
 	long long end = now_ms() + PATIENCE_MS;

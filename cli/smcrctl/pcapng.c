@@ -28,15 +28,15 @@ enum option {
 
 #define BYTE_ORDER_MAGIC  0x1A2B3C4Du
 #define LINKTYPE_ETHERNET 1
-#define NANOSECONDS       9 /* tenth powers of a second */
+#define NANOSECONDS       9 /* times are in units of 10^-9 seconds */
 #define INBOUND           1
 #define OUTBOUND          2
-#define BODY_ROOM         512 /* of a block without packet data */
-#define TEXT_MAX          200 /* of an option; longer ones are cut */
+#define BODY_MAX          512 /* of a block without packet data */
+#define TEXT_MAX          200 /* of an option; longer texts are cut */
 
-/** What a block has between its lengths, but for packet data. */
+/** What a block has between its two lengths, without the packet data. */
 struct body {
-	uint8_t bytes[BODY_ROOM];
+	uint8_t bytes[BODY_MAX];
 	size_t len;
 };
 

@@ -18,10 +18,10 @@ struct peers {
 	char wanted[INET6_ADDRSTRLEN]; /* "": all */
 };
 
-/* The peer's row; NULL: it is of no peer, or of none that is wanted. */
-static json_t *row_of(struct peers *peers, const json_t *thing)
+/* The row of the peer that the item is about; NULL: it is about no peer, or not a wanted one. */
+static json_t *row_of(struct peers *peers, const json_t *item)
 {
-	const char *peer = json_string_value(json_object_get(thing, "peer"));
+	const char *peer = json_string_value(json_object_get(item, "peer"));
 	if (!peer || (*peers->wanted && strcmp(peer, peers->wanted) != 0))
 		return NULL;
 	json_t *row = json_object_get(peers->by_address, peer);
@@ -41,9 +41,9 @@ static void add(json_t *row, const char *key, json_int_t value)
 	json_integer_set(sum, json_integer_value(sum) + value);
 }
 
-static json_int_t number(const json_t *thing, const char *key)
+static json_int_t number(const json_t *item, const char *key)
 {
-	return json_integer_value(json_object_get(thing, key));
+	return json_integer_value(json_object_get(item, key));
 }
 
 static void add_group(struct peers *peers, const json_t *group)
@@ -67,7 +67,7 @@ static void add_link(struct peers *peers, const json_t *link)
 	add(row, "rx_bytes", number(link, "rx_bytes"));
 }
 
-/* They come oldest first. */
+/* Events come oldest first: the last one stays. */
 static void add_event(struct peers *peers, const json_t *event)
 {
 	json_t *row = row_of(peers, event);
@@ -96,12 +96,12 @@ static void add_failure(struct peers *peers, const json_t *failure)
 		json_object_set(row, "skipped_seconds_left", left);
 }
 
-/* ---- what smcrd has ---- */
+/* ---- questions to smcrd ---- */
 
 static const struct source {
-	const char *method, *list; /* NULL: the result itself is the list */
-	bool takes_peer;           /* a parameter limits it to one */
-	void (*add)(struct peers *peers, const json_t *thing);
+	const char *method, *list; /* list: its key; NULL: the result itself is the list */
+	bool takes_peer;           /* the method can be limited to a peer */
+	void (*add)(struct peers *peers, const json_t *item);
 } sources[] = {
 	{ "linkgroup.show", NULL, true, add_group },
 	{ "link.show", NULL, true, add_link },
@@ -130,16 +130,16 @@ static void add_all(struct peers *peers, const struct source *source, const json
 {
 	const json_t *list = json_object_get(reply, "result");
 	size_t i;
-	json_t *thing;
+	json_t *item;
 	if (source->list)
 		list = json_object_get(list, source->list);
-	json_array_foreach(list, i, thing)
+	json_array_foreach(list, i, item)
 	{
-		source->add(peers, thing);
+		source->add(peers, item);
 	}
 }
 
-/* As smcrd writes it; what is no address it refuses itself. */
+/* Notes the wanted address in smcrd's notation. smcrd refuses a text that is no address. */
 static void take_wanted(struct peers *peers, const json_t *params)
 {
 	const char *text = json_string_value(json_object_get(params, "peer"));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file peers.h
- * "smcrctl peer": a row for each host that SMC-R was spoken with or tried with. smcrd has no list
- * of them: it is put together of link groups, links, events and what is remembered of failures.
+ * "smcrctl peer": a row for each host with which SMC-R was used or tried. smcrd has no list of
+ * them: smcrctl makes it from link groups, links, events and remembered failures.
  */
 #ifndef SMCRD_SMCRCTL_PEERS_H
 #define SMCRD_SMCRCTL_PEERS_H
@@ -14,7 +14,8 @@
 #include "cli/smcrctl/table.h"
 
 /**
- * @param request  JSON text: of its params, "peer" limits the rows to one
+ * Make the list.
+ * @param request  JSON text; "peer" of its params limits the rows to one peer
  * @return as pages_request(); the reply's result is an array
  */
 int peers_gather(struct session *session, const char *request, json_t **ret_reply,

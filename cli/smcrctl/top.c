@@ -13,7 +13,7 @@
 #include "cli/smcrctl/words.h"
 
 #define BATCH_ROWS 20 /* of each table */
-#define REST       4  /* times as long as asking took nobody asks */
+#define REST       4  /* the pause between requests is so many times as long as the last one took */
 
 static uint64_t now_us(void)
 {
@@ -63,7 +63,7 @@ bool top_filter(struct top *top, int argc, char **argv)
 
 /* ---- one frame after the other ---- */
 
-/* What it has failed with. @return the exit status */
+/* Prints the error of top_sample(). @return the exit status */
 static int fail(struct top *top, int error)
 {
 	const struct output *output = top->call->output;
@@ -97,7 +97,7 @@ static void rest(const struct top *top)
 	nanosleep(&left, NULL); /* a signal ends the program */
 }
 
-/* The first sample has no rates: it is no frame. */
+/* The first sample has no rates, and is not printed. */
 static int print_frame(void *ctx)
 {
 	struct top *top = ctx;

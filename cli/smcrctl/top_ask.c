@@ -9,11 +9,11 @@
 
 #include "cli/smcrctl/pages.h"
 
-#define PATIENCE_S 5 /* somebody may want to end this with a key */
+#define PATIENCE_S 5 /* keys, such as that for the end, wait as long as smcrd's answer */
 
 static const struct {
 	const char *method;
-	const char *parameters[3]; /* of the filter that it takes; NULL: all */
+	const char *parameters[3]; /* those of the filter that the method takes; NULL: all */
 } views[TOP_KINDS] = {
 	[TOP_GROUPS] = { "linkgroup.show", { "peer", "linkgroup" } },
 	[TOP_LINKS] = { "link.show", { "peer", "linkgroup" } },
@@ -52,7 +52,7 @@ static bool follows(const struct top_ask *ask, const struct top_sample *sample)
 	return ask->has_now && ask->now.smcrd == sample->smcrd;
 }
 
-/* @return 1: there is more; 0: that was all of it */
+/* @return 1: there is another page that is wanted; 0: there is none; a negative errno */
 static int take_reply(struct top_ask *ask, struct top_sample *sample, enum top_kind kind,
 		      const json_t *reply, char ret_error[SESSION_ERROR_LEN])
 {

@@ -11,7 +11,7 @@
 
 #define COUNT(array)     (sizeof(array) / sizeof((array)[0]))
 #define HEAD_LINES       2
-#define TABLE_LINES      2 /* of a table beside its rows */
+#define TABLE_LINES      2 /* of a table, without its rows */
 #define SMALL_SHARE      4 /* groups and links have a quarter of the rows each */
 #define WIDTH_OF_RATE    5 /* "1023K" */
 #define WIDTH_OF_PROGRAM 15
@@ -102,7 +102,7 @@ static const struct {
 
 /* ---- rows ---- */
 
-/* The column of this table that has the same title; else the busiest come first. */
+/* The order by this table's column with the same title; without one the busiest come first. */
 static struct sort order_of(enum top_kind kind, const struct sort *order)
 {
 	for (size_t i = 0; i < tables[kind].num; i++)
@@ -147,13 +147,13 @@ void top_frame_share(size_t lines, const size_t have[TOP_KINDS], size_t ret_rows
 	}
 	size_t left = lines - shown * TABLE_LINES;
 	const size_t small = left / SMALL_SHARE ? left / SMALL_SHARE : 1;
-	size_t others = 0; /* what links and groups take at least */
+	size_t others = 0; /* rows that links and groups take at least */
 	for (size_t i = 0; i + 1 < TOP_KINDS; i++)
 		others += ret_rows[least_first[i]] < small ? ret_rows[least_first[i]] : small;
 	if (ret_rows[TOP_CONNECTIONS] > left - others)
 		ret_rows[TOP_CONNECTIONS] = left - others;
 	left -= ret_rows[TOP_CONNECTIONS];
-	/* What connections leave is for groups first, but links have their share. */
+	/* Groups get the rows that connections leave, except the share of links. */
 	const size_t of_links = ret_rows[TOP_LINKS] < small ? ret_rows[TOP_LINKS] : small;
 	if (ret_rows[TOP_GROUPS] > left - of_links)
 		ret_rows[TOP_GROUPS] = left - of_links;
@@ -169,7 +169,7 @@ static const char *plural(size_t n)
 	return n == 1 ? "" : "s";
 }
 
-/* As numbers of bytes look in the tables. */
+/* The rate looks like numbers of bytes in the tables. */
 static void put_rate(const char *words, json_int_t rate)
 {
 	static const struct column column = { "", TOP_RATE };
@@ -180,7 +180,7 @@ static void put_rate(const char *words, json_int_t rate)
 	json_decref(row);
 }
 
-/* What was typed may be anything. */
+/* The user may have typed control characters: table_cell() makes them harmless. */
 static void put_filter(const char *filter)
 {
 	static const struct column column = { "", "filter" };
@@ -225,7 +225,7 @@ static void put_table(json_t *rows, enum top_kind kind, bool details)
 	table_print(rows, tables[kind].columns, tables[kind].num, details);
 }
 
-/* The number of rows of each table; those that are left out are cut off. */
+/* Cuts off the rows for which the frame has no lines. */
 static void fit(json_t *rows[TOP_KINDS], const struct top_view *view)
 {
 	size_t have[TOP_KINDS], shown[TOP_KINDS];

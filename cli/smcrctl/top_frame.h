@@ -6,43 +6,42 @@
 #include "cli/smcrctl/sort.h"
 #include "cli/smcrctl/top_rates.h"
 
-/** How it is looked at. */
+/** How a sample is shown. */
 struct top_view {
-	struct sort order;  /* of connections: a column of top_columns; of the others as far as
-			       they have it, too */
-	const char *filter; /* its words; "": none */
-	double seconds;     /* from frame to frame */
+	struct sort order;  /* by a column of top_columns; for other tables, if they have it */
+	const char *filter; /* the filter's words; "": none */
+	double seconds;     /* between frames */
 	bool paused;
 	bool details;           /* all columns */
-	size_t lines;           /* that there are; 0: as many as it takes */
+	size_t lines;           /* of the screen; 0: no limit */
 	size_t most[TOP_KINDS]; /* rows of each table; 0: all. Only without `lines` */
 	uint64_t now_us;        /* since 1970 */
 };
 
-/** Of the connections: top_columns. */
+/** The columns of the table of connections. */
 #define TOP_NUM_COLUMNS 14
 extern const struct column top_columns[TOP_NUM_COLUMNS];
-/** The one that connections are sorted by first, the largest value first. */
+/** The order of connections by default: the largest rate first. */
 extern const struct sort top_default_order;
 
 /**
- * How many rows of each table are shown where there is not room for all: most of the room is for
- * connections, but each table that has rows shows some, as long as there is room for its titles.
- * @param lines  for the tables, each with a line of titles and an empty one before
- * @param have   how many rows there are
+ * Decide how many rows of each table are shown if not all fit. Connections get most of the lines,
+ * but each table that has rows shows some, as long as its titles fit.
+ * @param lines  for all tables; each takes a line of titles and an empty line before
+ * @param have   how many rows each table has
  */
 void top_frame_share(size_t lines, const size_t have[TOP_KINDS], size_t ret_rows[TOP_KINDS]);
 
 /**
- * Two lines about all of it, then the tables, each behind an empty line. Widths go by
- * table_set_style(); what is too wide all the same is for the caller to cut.
+ * Two lines about the whole sample, then the tables, each behind an empty line. Columns are left
+ * out as table_set_style() says; the caller has to cut lines that are still too wide.
  * @return malloc'ed, in UTF-8, without control characters other than the ends of lines; NULL
  * without memory
  */
 char *top_frame_text(const struct top_sample *sample, const struct top_sums *sums,
 		     const struct top_view *view);
 
-/** The same for programs: what "top" is in the document. @return a new reference, or NULL */
+/** The sample for programs: the value of "top" in the document. @return a new reference, or NULL */
 json_t *top_frame_json(const struct top_sample *sample, const struct top_sums *sums,
 		       const struct top_view *view);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * smcrctl top on a terminal: a frame a step, and one for each key. Keys and signals come in wait()
- * only, so nothing that is asked or painted is disturbed.
+ * smcrctl top on a terminal: a frame for each step and for each key. Keys and signals are taken in
+ * wait_for_something() only, so they do not disturb requests and painting.
  */
 #include <errno.h>
 #include <poll.h>
@@ -25,10 +25,10 @@
 
 struct live {
 	struct top *top;
-	struct timespec next; /* sample, CLOCK_MONOTONIC */
-	bool typing;          /* a filter */
+	struct timespec next; /* time of the next sample, CLOCK_MONOTONIC */
+	bool typing;          /* the user types a filter */
 	char typed[TOP_FILTER_LEN];
-	char problem[SESSION_ERROR_LEN]; /* of what was typed; until the next key */
+	char problem[SESSION_ERROR_LEN]; /* with the filter; shown until the next key */
 	bool over;
 };
 
@@ -59,14 +59,14 @@ static void hold_signals(void)
 
 /* ---- painting ---- */
 
-/* What is typed shows its end where there is no room for all of it. */
+/* Of a filter that is too long for the line, the end is shown. */
 static void put_bottom(const struct live *live, char *text, size_t len, size_t columns)
 {
 	const char *note = live->top->note;
-	const size_t room = columns > sizeof(PROMPT) ? columns - sizeof(PROMPT) : 0;
+	const size_t fits = columns > sizeof(PROMPT) ? columns - sizeof(PROMPT) : 0;
 	const size_t typed = strlen(live->typed);
 	if (live->typing)
-		snprintf(text, len, PROMPT "%s", live->typed + (typed > room ? typed - room : 0));
+		snprintf(text, len, PROMPT "%s", live->typed + (typed > fits ? typed - fits : 0));
 	else if (*live->problem)
 		snprintf(text, len, "%s", live->problem);
 	else
@@ -80,7 +80,7 @@ static void paint(const struct live *live)
 	char bottom[SESSION_ERROR_LEN];
 	size_t columns, lines;
 	top_screen_size(&columns, &lines);
-	view.lines = lines > 1 ? lines - 1 : 1; /* the last one is for keys */
+	view.lines = lines > 1 ? lines - 1 : 1; /* the last line of the screen tells the keys */
 	table_set_style(&(const struct table_style){
 		.exact_bytes = top->call->output->exact_bytes, .width = columns, .quiet = true });
 	char *text = top_frame_text(&top->ask.now, &top->sums, &view);
@@ -91,14 +91,14 @@ static void paint(const struct live *live)
 
 /* ---- keys ---- */
 
-/* The one before or behind, by which is sorted then. */
+/* Sorts by the column before (-1) or behind (1). */
 static void change_column(struct sort *order, int step)
 {
 	const size_t at = (size_t)(order->column - top_columns);
 	order->column = &top_columns[(at + TOP_NUM_COLUMNS + (size_t)step) % TOP_NUM_COLUMNS];
 }
 
-/* A step later, or when smcrd has had its rest. */
+/* The next sample is due after a step, and after smcrd's pause. */
 static void set_next(struct live *live)
 {
 	const uint64_t us = live->top->earliest_us;
@@ -125,7 +125,7 @@ static void set_pause(struct live *live, bool paused)
 		sample_now(live);
 }
 
-/* What words_refuse() says belongs into the last line. */
+/* The error of words_refuse() has to appear in the last line of the screen. */
 static bool take_filter(struct live *live, int argc, char **argv)
 {
 	char *said = NULL;
@@ -200,7 +200,7 @@ static void obey(struct live *live, int key)
 
 /* ---- the loop ---- */
 
-/* Until the next step, a key or a signal. @return false: the terminal has gone */
+/* Waits for the next step, a key or a signal. @return false: the terminal has gone */
 static bool wait_for_something(const struct live *live)
 {
 	struct pollfd keys = { .fd = STDIN_FILENO, .events = POLLIN };

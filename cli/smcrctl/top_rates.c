@@ -6,7 +6,7 @@
 #define TX "tx_bytes"
 #define RX "rx_bytes"
 
-/* smcrd tells ages in whole milliseconds of its own clock. */
+/* Ages may be off by some milliseconds: smcrd rounds them, and has a clock of its own. */
 #define AGE_SLACK_MS 5
 
 struct rate {
@@ -20,8 +20,8 @@ static const json_t *integer(const json_t *row, const char *key)
 	return json_is_integer(value) ? value : NULL;
 }
 
-/* Did it come after the sample before was begun? It was not there then, but a filter may have left
- * it out. Links have no age, and nothing about them that is filtered by changes. */
+/* Is the row, which was not in the sample before, newer than that sample? Its age tells: a filter
+ * may have left it out. Links have no age, but what filters test in them does not change. */
 static bool has_come(const struct top_sample *before, const struct top_row *row)
 {
 	const json_t *age = integer(row->row, "age_ms");
@@ -29,7 +29,7 @@ static bool has_come(const struct top_sample *before, const struct top_row *row)
 	return !age || (uint64_t)json_integer_value(age) <= ms;
 }
 
-/* Numbers of connections begin anew with another smcrd. */
+/* Another smcrd numbers connections anew, so an equal number may mean another connection. */
 static bool is_older(const struct top_row *row, const struct top_row *old)
 {
 	const json_t *age = integer(row->row, "age_ms"), *old_age = integer(old->row, "age_ms");
@@ -58,7 +58,7 @@ static json_int_t per_second(json_int_t bytes, uint64_t us)
 	return (json_int_t)((double)bytes * 1e6 / (double)us + 0.5);
 }
 
-/* `old` is the same one in the sample before; NULL: it was not there. */
+/* `old` is the row in the sample before; NULL: it was not there. */
 static struct rate rate_of(const struct top_sample *before, const struct top_row *row,
 			   const struct top_row *old)
 {
@@ -95,7 +95,7 @@ static void add(struct rate *sum, const struct rate *rate)
 	sum->rx += rate->rx;
 }
 
-/* Its link group is not told of one that has ended. */
+/* smcrd tells no link group of a connection that has ended: it keeps the one that it had. */
 static void keep_place(json_t *row, const json_t *old)
 {
 	static const char *const keys[] = { "linkgroup", "link" };
@@ -131,7 +131,7 @@ static void rate_connections(const struct top_sample *before, struct top_sample 
 	sums->rx = sum.rx;
 }
 
-/* To the group of the link. */
+/* Adds a link's rate to its group. */
 static void add_to_group(struct top_sample *now, const json_t *link, const struct rate *rate)
 {
 	const struct top_key key = { .id = (uint64_t)json_integer_value(

@@ -9,7 +9,7 @@ static uint64_t number_of(const json_t *row, const char *key)
 	return (uint64_t)json_integer_value(json_object_get(row, key));
 }
 
-/* A number of a link comes again in its group, with another link: that has another id. */
+/* A link's number is used again in its group after the link has gone. Its uid is not. */
 static struct top_key key_of(enum top_kind kind, const json_t *row)
 {
 	if (kind != TOP_LINKS)
@@ -34,8 +34,8 @@ void top_sample_remove(struct top_sample *sample, enum top_kind kind, struct top
 	free(row);
 }
 
-/* What is told twice has changed between two pages: what comes later is what holds. But a number
- * that has ended before is older than that. */
+/* A row that is in two pages has changed between them: the later one is right. But a connection
+ * that is known to have ended stays ended. */
 static int add(struct top_sample *sample, enum top_kind kind, json_t *json, uint64_t at_us,
 	       bool ended)
 {
@@ -55,7 +55,7 @@ static int add(struct top_sample *sample, enum top_kind kind, json_t *json, uint
 	return 0;
 }
 
-/* @return is it one that had not ended in the sample before? */
+/* Has the connection ended since the sample before? */
 static bool is_news(struct top_sample *sample, const json_t *row, json_int_t last_ended)
 {
 	const json_int_t id = json_integer_value(json_object_get(row, "id"));

@@ -10,12 +10,12 @@
 #include <wchar.h>
 
 #define MAX_COLUMNS 1024
-#define ESCAPE_MS   50 /* what comes later than that behind an escape is no key of its own */
+#define ESCAPE_MS   50 /* bytes that come later than that behind an escape do not belong to it */
 
 static SCREEN *screen;
 static bool utf8;
 
-/* Is this a string of the terminal's description, or does it lack it? */
+/* Does the terminal's description have this string? */
 static bool has_string(const char *name)
 {
 	const char *text = tigetstr((char *)name);
@@ -29,7 +29,7 @@ bool top_screen_open(void)
 	screen = newterm(NULL, stdout, stdin);
 	if (!screen)
 		return false;
-	if (!has_string("cup") || !has_string("clear")) { /* newterm() takes it all the same */
+	if (!has_string("cup") || !has_string("clear")) { /* newterm() takes such a terminal, too */
 		reset_shell_mode();
 		delscreen(screen);
 		return false;
@@ -45,7 +45,7 @@ bool top_screen_open(void)
 
 void top_screen_close(void)
 {
-	/* Where the terminal does not bring back what stood there before. */
+	/* For terminals that do not bring back the text from before. */
 	move(LINES - 1, 0);
 	clrtoeol();
 	refresh();
@@ -62,8 +62,8 @@ void top_screen_size(size_t *ret_columns, size_t *ret_lines)
 
 /* ---- painting ---- */
 
-/* One character: what it is not certain to take one place or two is a question mark, as is what
- * the terminal does not know. @return the bytes that it has */
+/* Takes one character. A character whose width is not known becomes a question mark, and so does
+ * one that the terminal's character set does not have. @return its bytes in the text */
 static size_t take_character(const char *text, size_t len, wchar_t *ret_wide, size_t *ret_places)
 {
 	wchar_t wide = L'?';

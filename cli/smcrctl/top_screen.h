@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file top_screen.h
- * A whole terminal, its keys and its size: ncurses. There is one. Nothing here waits.
+ * The whole screen of the terminal, its keys and its size, by ncurses. There is one screen. Nothing
+ * here waits.
  */
 #ifndef SMCRD_SMCRCTL_TOP_SCREEN_H
 #define SMCRD_SMCRCTL_TOP_SCREEN_H
@@ -15,24 +16,24 @@ enum top_screen_key {
 	TOP_SCREEN_LEFT = 256,
 	TOP_SCREEN_RIGHT,
 	TOP_SCREEN_RESIZED, /* the terminal has another size */
-	TOP_SCREEN_OTHER,   /* one that has no meaning here */
+	TOP_SCREEN_OTHER,   /* a key that has no meaning here */
 };
 
-/** Take the terminal of standard input and output. @return false: it cannot do what is needed, for
- *  TERM says nothing that is known */
+/** Take over the terminal of standard input and output. @return false: TERM is not known, or names
+ * a terminal that cannot do what is needed */
 bool top_screen_open(void);
 
-/** Give it back, as it was. */
+/** Give the terminal back, as it was. */
 void top_screen_close(void);
 
 void top_screen_size(size_t *ret_columns, size_t *ret_lines);
 
 /**
- * Paint it.
- * @param text    lines in UTF-8; what there is no room for is cut off. One behind an empty line has
+ * Paint the screen.
+ * @param text    lines in UTF-8; what does not fit is cut off. A line behind an empty line has
  *                titles
- * @param bottom  what stands in the last line
- * @param cursor  behind which stands the cursor, because something is typed there
+ * @param bottom  text of the last line
+ * @param cursor  show the cursor behind that text, because the user types there
  */
 void top_screen_paint(const char *text, const char *bottom, bool cursor);
 

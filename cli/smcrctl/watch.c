@@ -27,8 +27,8 @@ void watch_screen(unsigned short *ret_columns, unsigned short *ret_lines)
 	*ret_lines = size.ws_row ? size.ws_row : 24;
 }
 
-/* What is printed goes into a text first: a screen is painted in one go, and cut where it ends.
- * @return as watch->print(); *ret_text NULL without memory */
+/* Output goes into a text first, so that a screen is painted at once, and no more than fits.
+ * @return as watch->print(); *ret_text is NULL without memory */
 static int print_to_text(const struct watch *watch, char **ret_text)
 {
 	FILE *real = stdout;
@@ -54,7 +54,7 @@ static void print_header(const struct watch *watch, const char *end)
 	printf("%s  %s, every %g s%s\n", when, watch->title, watch->seconds, end);
 }
 
-/* What stands before the end of the line: its bytes, and how many lines of the screen it takes. */
+/* The first line of the text: @return its bytes @param ret_lines  lines of the screen it takes */
 static size_t measure(const char *text, unsigned int columns, unsigned int *ret_lines)
 {
 	size_t len = strcspn(text, "\n");
@@ -65,26 +65,26 @@ static size_t measure(const char *text, unsigned int columns, unsigned int *ret_
 	return len;
 }
 
-/* How many lines of the text fit; if not all, one of the screen is left for saying so. */
-static unsigned int lines_that_fit(const char *text, unsigned int columns, unsigned int room,
+/* How many lines of the text fit. If not all fit, one line of the screen is kept for saying so. */
+static unsigned int lines_that_fit(const char *text, unsigned int columns, unsigned int available,
 				   unsigned int *ret_left)
 {
 	unsigned int fit = 0, fit_before_last = 0, taken = 0, total = 0, lines;
 	for (; *text; total++) {
 		size_t len = measure(text, columns, &lines);
 		taken += lines;
-		fit += taken <= room;
-		fit_before_last += taken + 1 <= room;
+		fit += taken <= available;
+		fit_before_last += taken + 1 <= available;
 		text += len + (text[len] != '\0');
 	}
 	*ret_left = fit < total ? total - fit_before_last : 0;
 	return fit < total ? fit_before_last : total;
 }
 
-static void paint(const char *text, unsigned int columns, unsigned int room)
+static void paint(const char *text, unsigned int columns, unsigned int available)
 {
 	unsigned int left, lines;
-	for (unsigned int n = lines_that_fit(text, columns, room, &left); n > 0; n--) {
+	for (unsigned int n = lines_that_fit(text, columns, available, &left); n > 0; n--) {
 		size_t len = measure(text, columns, &lines);
 		printf("%.*s" CLEAR_LINE "\n", (int)len, text);
 		text += len + 1;
@@ -133,7 +133,7 @@ static void note_resize(int signal)
 	resized = 1;
 }
 
-/* SIGWINCH comes in wait_until() only: what is being asked and painted is not disturbed. */
+/* SIGWINCH comes in wait_until() only, and does not disturb requests and painting. */
 static void notice_resizes(void)
 {
 	const struct sigaction action = { .sa_handler = note_resize };
@@ -182,7 +182,7 @@ void watch_set_next(double seconds, struct timespec *next)
 		*next = now;
 }
 
-/* A terminal of another size is painted anew at once: it has moved what stood there. */
+/* After a change of its size the terminal is painted anew at once: it has moved the text. */
 static int wait_for_next(const struct watch *watch, struct timespec *next)
 {
 	struct pollfd reader = interrupt_reader();

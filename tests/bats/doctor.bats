@@ -103,7 +103,7 @@ silent_server() {
 	not_found warning subnets 'answer ARP'
 	found warning subnets 'rp_filter of eth1 is strict'
 	not_found warning subnets 'rp_filter of eth0'
-	found warning subnets 'have other MTUs, 1500 and 1400'
+	found warning subnets 'with different MTUs, 1500 and 1400'
 }
 
 @test "doctor: RNICs that are down, that are missing, and that cannot be used" {
@@ -171,7 +171,7 @@ for line in sys.stdin:
 	# Who may not look does not say that the service may not, and who sees it says so of the directory alone.
 	chmod 755 "$HOSTS_DIR"
 	run -0 service_host 750 setpriv --reuid 65534 --regid 65534 --clear-groups
-	found warning configuration 'whether user smcrd can read /etc/smcrd/smcrd.conf was not looked at'
+	found warning configuration 'whether user smcrd can read /etc/smcrd/smcrd.conf was not checked'
 	jq -e '[.doctor[] | select(.check == "configuration")] | length == 1' <<<"$output"
 	run -1 service_host 700 setpriv --reuid 65534 --regid 65534 --clear-groups
 	found problem configuration 'user smcrd cannot read and enter /etc/smcrd,'
@@ -310,9 +310,9 @@ for line in sys.stdin:
 	smcrctl_on b policy add deny port 7001 uid 65534
 	smcrctl_on b policy add deny program /usr/bin/curl
 	run -0 smcrctl_on b check "$SERVER" 7001
-	[[ "$output" == *"warning: there are rules for single programs, which were not looked at"* ]]
+	[[ "$output" == *"warning: there are rules for single programs, which were not checked"* ]]
 	run -1 as_user 65534 b check "$SERVER" 7001
-	[[ "$output" == *"the rule \"deny uid 65534 port 7001\" keeps it on TCP; 'smcrctl policy delete deny uid 65534 port 7001' lifts it"* ]]
+	[[ "$output" == *"the rule \"deny uid 65534 port 7001\" keeps the connection on TCP; 'smcrctl policy delete deny uid 65534 port 7001' removes the rule"* ]]
 	run -1 smcrctl_on b -j check "$SERVER" 7001 program /usr/bin/curl
 	jq -e '.check | .smcr == false and .reason == "local-policy"' <<<"$output"
 	run -0 smcrctl_on b check "$SERVER" 7001 program /usr/bin/wget
@@ -337,7 +337,7 @@ while True: time.sleep(1)'
 	# That port alone is left to TCP now.
 	until_true 5 shows b info ".skipped_peers | length == 1 and .[0].port == 7001"
 	run -1 smcrctl_on b check "$SERVER" 7001
-	[[ "$output" == *"problem: SMC-R with $SERVER port 7001 has failed ("*"), and connections with that port stay TCP for "*"; 'smcrctl policy forget $SERVER port 7001' lets it be tried at once"* ]]
+	[[ "$output" == *"problem: SMC-R with $SERVER port 7001 has failed ("*"), and connections with that port stay TCP for "*"; 'smcrctl policy forget $SERVER port 7001' lets SMC-R be tried at once"* ]]
 	run -0 smcrctl_on b doctor
 	[[ "$output" == *"warning: $SERVER port 7001 is left to TCP for "*"; see 'smcrctl check $SERVER 7001'; 'smcrctl policy forget $SERVER port 7001' lets SMC-R be tried again"* ]]
 }

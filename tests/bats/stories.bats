@@ -104,7 +104,7 @@ works_as_tcp() {
 	until_true 5 shows b info '.skipped_peers | length == 1'
 	check "$SERVER" 7001
 	[ "$reason" = peer-skipped ]
-	[[ "$output" == *"stay TCP for"*"'smcrctl policy forget $SERVER' lets it be tried at once"* ]]
+	[[ "$output" == *"stay TCP for"*"'smcrctl policy forget $SERVER' lets SMC-R be tried at once"* ]]
 	run smcrctl_on b doctor
 	[ "$status" -le 1 ]
 	[[ "$output" == *"warning: $SERVER is left to TCP for "* ]]
@@ -180,7 +180,7 @@ works_as_tcp() {
 	run -1 smcrctl_on b doctor
 	[[ "$output" == *"problem: no smcrd answers on $HOSTS_DIR/b.sock"*"start smcrd: systemctl start smcrd"* ]]
 	# 'ip netns exec' hides it, and a daemon that root starts finds it.
-	[[ "$output" == *"warning: the cgroup2 hierarchy, "*" is not to be seen from here: 'ip netns exec' hides it"* ]]
+	[[ "$output" == *"warning: the cgroup2 hierarchy, "*" cannot be seen from here: 'ip netns exec' hides it"* ]]
 	[[ "$output" == *"ok: 2 Ethernet interfaces are up and have an IPv4 address"* ]]
 	check "$SERVER" 7001
 	[ "$reason" = no-daemon ]
