@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Soft RNIC, receiving half, against a scripted peer: answers, order, refusals, stray packets. */
+/* Soft RNIC, responder, against a scripted peer: answers, order, refusals, packets that do not
+ * belong here. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -96,7 +97,7 @@ static int reconnect(void)
 	return connect_one(NULL);
 }
 
-/* What a counter of the device has grown by since the QP was connected. */
+/* How much a counter of the device has grown since the QP was connected. */
 #define GREW(counter) (stats_now().counter - before.counter)
 
 static struct rnic_stats stats_now(void)
@@ -167,12 +168,12 @@ static void sends_are_answered(void **state)
 	assert_int_equal(p.bth.psn, PEER_PSN);
 	assert_int_equal(p.aeth.kind, ROCE_ACK);
 	assert_int_equal(p.aeth.msn, 1);
-	/* Four buffers, all free again when the message has been told. */
+	/* Four receive buffers, all free again when the message was handed on. */
 	assert_int_equal(roce_credits_decode(p.aeth.value), 4);
 	assert_int_equal(side.num_messages, 1);
 	assert_memory_equal(side.messages[0].data, "one", 3);
 
-	/* Answered only when asked to, and then for all before. */
+	/* An ACK is sent only when asked for, and acknowledges all packets before. */
 	struct roce_peer_packet two = send_only(1, "two");
 	two.ack_req = false;
 	roce_peer_send(&peer, &two);
@@ -209,7 +210,7 @@ static void first_middle_last(void **state)
 	assert_int_equal(stats.rx_bytes, sizeof(data));
 }
 
-/* Zero bytes go anywhere: no key is looked at (IBA 9.7.4.1.3). */
+/* A WRITE of zero bytes needs no valid key or address (IBA 9.7.4.1.3). */
 static void empty_write(void **state)
 {
 	(void)state;
@@ -264,7 +265,8 @@ static void duplicates_are_answered_not_repeated(void **state)
 	assert_int_equal(GREW(duplicates), 3);
 }
 
-/* A gap is reported once, after a while; what came behind it is not asked for again. */
+/* A gap is reported once, after a while. Packets that came behind the gap need not be sent
+ * again. */
 static void gap_is_reported(void **state)
 {
 	(void)state;
@@ -282,7 +284,7 @@ static void gap_is_reported(void **state)
 	assert_int_equal(side.num_messages, 3);
 	assert_int_equal(GREW(naks_sent), 1);
 
-	/* Another gap, two wide: both ends are reported. */
+	/* Another gap, of two packets: both the first and the second are asked for. */
 	p = send_only(4, "e");
 	roce_peer_send(&peer, &p);
 	p = send_only(6, "g");
@@ -313,7 +315,7 @@ static void far_packets_are_not_held(void **state)
 	assert_int_equal(side.num_messages, 1);
 }
 
-/* An early packet with a wrong key does not take the place of the true one. */
+/* An early packet with a wrong RKey does not take the place of the genuine one. */
 static void forged_early_packet(void **state)
 {
 	(void)state;
@@ -329,7 +331,7 @@ static void forged_early_packet(void **state)
 	assert_int_equal(GREW(drop_access), 1);
 }
 
-/* As long as a receive buffer, and a byte longer. */
+/* A message as long as a receive buffer, and one that is a byte longer. */
 static void messages_that_just_fit(void **state)
 {
 	(void)state;
@@ -349,7 +351,8 @@ static void messages_that_just_fit(void **state)
 	expect_nak(1, ROCE_NAK_INVALID_REQUEST);
 }
 
-/* Messages faster than they can be told: the third finds no buffer and is sent again later. */
+/* Messages come faster than they are handed on: the third finds no receive buffer and is sent
+ * again later. */
 static void receiver_not_ready(void **state)
 {
 	(void)state;
@@ -370,7 +373,7 @@ static void receiver_not_ready(void **state)
 	assert_int_equal(roce_rnr_timer_us(answer.aeth.value), 60);
 	assert_int_equal(GREW(rnr_naks_sent), 1);
 	assert_true(rnic_side_wait(base, &side.num_messages, 2, PATIENCE));
-	/* No sequence error for what came behind it. */
+	/* The packet behind it is not reported as a gap. */
 	expect_silence();
 	p = send_only(2, "m");
 	roce_peer_send(&peer, &p);
@@ -380,7 +383,7 @@ static void receiver_not_ready(void **state)
 	PROVES("LLC-8");
 }
 
-/* The QP is in ERR after a NAK of this kind; a lost NAK is said again. */
+/* Such a NAK leaves the QP in ERR. If the NAK is lost, a repeated packet gets another one. */
 static void expect_end(const struct roce_peer_packet *packet, uint32_t n, enum roce_nak_code code)
 {
 	expect_nak(n, code);
@@ -503,7 +506,7 @@ static void remote_access(void **state)
 		for (size_t k = 0; k < MEM; k++)
 			assert_int_equal(side.mem[k], 0);
 	}
-	/* The last byte is inside. */
+	/* The last byte of the memory may be written. */
 	reconnect();
 	struct roce_peer_packet p = write_packet(0, ROCE_WRITE_ONLY, MEM - 8, 8, data, 8);
 	p.ack_req = true;
@@ -537,8 +540,8 @@ static void deregistered_under_way(void **state)
 	assert_int_equal(side.mem[MTU], 0);
 }
 
-/* A peer that repeats its requests for ever shall learn of the end, without being told of more than
- * came. */
+/* A peer that repeats its requests for ever has to learn that the queue pair has ended. It must
+ * not get an ACK for messages that were not handed on. */
 static void ended_by_its_user(void **state)
 {
 	(void)state;
@@ -559,7 +562,7 @@ static void ended_by_its_user(void **state)
 	assert_int_equal(side.num_messages, 1);
 }
 
-/* So does the peer of a queue pair that is no more, for a while. */
+/* The peer of a destroyed queue pair learns the same, for a while. */
 static void destroyed_by_its_user(void **state)
 {
 	(void)state;
@@ -592,7 +595,8 @@ static void set_port(int up)
 	assert_int_equal(side.events[type], 1);
 }
 
-/* While the port is down the peer does not hear it: the while counts from when it is up. */
+/* While the port is down the peer cannot hear the answer: the time counts from when the port is up
+ * again. */
 static void destroyed_while_the_port_is_down(void **state)
 {
 	(void)state;
@@ -608,7 +612,7 @@ static void destroyed_while_the_port_is_down(void **state)
 	expect_silence();
 }
 
-/* Nothing of this is answered or has an effect; each is counted. */
+/* No such packet is answered or has an effect, and each is counted. */
 static void stray_packets(void **state)
 {
 	(void)state;
@@ -631,7 +635,7 @@ static void stray_packets(void **state)
 	roce_peer_send_raw(&peer, buf, len);
 	expect_silence();
 	assert_int_equal(GREW(drop_icrc), 1);
-	/* ICRC made for other addresses. */
+	/* The ICRC fits other addresses. */
 	len = roce_peer_build(&stranger, &p, 0, buf);
 	roce_peer_send_raw(&peer, buf, len);
 	expect_silence();
@@ -641,7 +645,7 @@ static void stray_packets(void **state)
 	roce_peer_send_raw(&peer, buf, len - 1);
 	roce_peer_send_raw(&peer, buf, ROCE_MIN_LEN - 1);
 	roce_peer_send_raw(&peer, buf, 0);
-	buf[1] |= 1; /* header version */
+	buf[1] |= 1; /* version of the BTH */
 	roce_peer_send_raw(&peer, buf, len);
 	p.opcode = 0x64; /* unreliable datagram */
 	roce_peer_send(&peer, &p);
@@ -651,7 +655,7 @@ static void stray_packets(void **state)
 	expect_silence();
 	assert_int_equal(GREW(drop_malformed), 6);
 
-	/* Answers to what was never asked. */
+	/* ACKs for packets that were never sent. */
 	struct roce_peer_packet ack = { .opcode = ROCE_ACKNOWLEDGE,
 					.qpn = rnic_qp_num(side.qp),
 					.psn = side.psn };
@@ -682,7 +686,7 @@ static void not_ready_to_receive(void **state)
 	assert_int_equal(GREW(drop_qp), 1);
 	assert_int_equal(rnic_side_send(&side, "x", 1, 1), -ENOTCONN);
 
-	/* RTR: receives and answers, does not send yet. */
+	/* In RTR the queue pair receives and answers, but does not send yet. */
 	struct rnic_qp_peer to = scripted();
 	assert_int_equal(rnic_qp_connect(side.qp, &to), 0);
 	assert_int_equal(rnic_qp_connect(side.qp, &to), -EINVAL);
@@ -693,7 +697,7 @@ static void not_ready_to_receive(void **state)
 	PROVES("LLC-8");
 }
 
-/* Other senders (kernel rxe, hardware) count the IPv4 identification up. */
+/* Other senders (kernel rxe, hardware) increment the IPv4 identification. */
 static void any_identification(void **state)
 {
 	(void)state;
@@ -712,8 +716,8 @@ static void any_identification(void **state)
 		memcpy(packet + 22, &peer.flow.dport, 2);
 		uint16_t udp_len = htons((uint16_t)(len + 8));
 		memcpy(packet + 24, &udp_len, 2);
-		/* The kernel fills in an identification of 0 by itself: leave that to the socket.
-		 */
+		/* The kernel replaces an identification of 0: send such a packet through the UDP
+		 * socket. */
 		uint16_t id = htons(ids[n]);
 		memcpy(packet + 4, &id, 2);
 		if (ids[n] == 0)
@@ -735,8 +739,8 @@ static void destroy_at_once(struct rnic_side *on, const struct rnic_wc *wc)
 		rnic_side_qp_destroy(on);
 }
 
-/* The last message of a peer: its user destroys the QP inside the completion, the sender still gets
- * the ACK, as from hardware. */
+/* The peer's last message: the user destroys the QP in the callback of its completion. The sender
+ * still gets the ACK, as from hardware. */
 static void what_was_delivered_is_acknowledged_before_the_end(void **state)
 {
 	(void)state;
@@ -758,7 +762,8 @@ static void answer_twice(struct rnic_side *on, const struct rnic_wc *wc)
 		assert_int_equal(rnic_side_send(on, "answer", 6, 0), 0);
 }
 
-/* An ACK that would be due a little later leaves with what is sent meanwhile, in one datagram. */
+/* An ACK that would be due a little later leaves with packets that are sent meanwhile, in one
+ * datagram. */
 static void an_ack_goes_with_data(void **state)
 {
 	(void)state;
@@ -773,7 +778,8 @@ static void an_ack_goes_with_data(void **state)
 	assert_true(rnic_side_wait(base, &side.num_messages, 1, PATIENCE));
 	rnic_side_idle(base, QUIET);
 	side.hook = NULL;
-	/* The first time: the sender repeats what nobody acknowledges. */
+	/* The ACK is in the first datagram: the sender repeats its packets, which nobody
+	 * acknowledges. */
 	assert_int_equal(recv(peer.fd, buf, sizeof(buf), MSG_DONTWAIT), 2 * answer + ROCE_ACK_LEN);
 	assert_int_equal(setsockopt(peer.fd, IPPROTO_UDP, UDP_GRO, &off, sizeof(off)), 0);
 	for (size_t i = 0; i < 2; i++) {
@@ -786,7 +792,7 @@ static void an_ack_goes_with_data(void **state)
 	assert_int_equal(p.bth.psn, PEER_PSN);
 	assert_int_equal(p.aeth.kind, ROCE_ACK);
 	assert_int_equal(p.aeth.msn, 1);
-	/* The third packet of the datagram. */
+	/* The ACK is the third packet of the datagram. */
 	const struct roce_flow flow = { .saddr = peer.flow.daddr,
 					.daddr = peer.flow.saddr,
 					.sport = peer.flow.dport,
@@ -801,7 +807,7 @@ static void mark_packets(int ecn)
 	assert_int_equal(setsockopt(peer.fd, IPPROTO_IP, IP_TOS, &ecn, sizeof(ecn)), 0);
 }
 
-/* What the network marks on its way is told to who sent it. */
+/* The sender of packets that the network has marked is told. */
 static void marks_are_told(void **state)
 {
 	(void)state;
@@ -821,7 +827,7 @@ static void marks_are_told(void **state)
 	mark_packets(0);
 }
 
-/* A program of the peer's host: it has the address, but its socket another port. */
+/* A program on the peer's host: it has the peer's address, but its socket has another port. */
 static void open_neighbour(struct roce_peer *neighbour)
 {
 	roce_peer_open(neighbour, base, "10.77.0.2", "10.77.0.1", ROCE_UDP_PORT + 1);
@@ -834,7 +840,7 @@ static void expect_message(unsigned int n, const char *text)
 	assert_memory_equal(side.messages[n].data, text, strlen(text));
 }
 
-/* It knows all that there is to know, and nothing of it counts, not even later. */
+/* The neighbour knows all numbers and keys, and yet none of its packets counts, not even later. */
 static void a_neighbour_of_the_peer_puts_nothing_between(void **state)
 {
 	(void)state;
@@ -863,7 +869,8 @@ static void a_neighbour_of_the_peer_puts_nothing_between(void **state)
 	PROVES("SEC-6");
 }
 
-/* Hardware sends from another port; from then on that is the one. */
+/* Hardware sends from another port: the first packet that is due decides which port counts from
+ * then on. */
 static void the_port_of_the_first_packet_that_was_due_counts(void **state)
 {
 	(void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Soft RNIC: what each half of a queue pair does when, and what it makes of a socket that refuses.
- * The device is a real one, but its run loop stands still: each test hands in what came and calls
- * timers at times of its own, so that nothing depends on how fast it runs. */
+/* Soft RNIC: when each half of a queue pair does what, and how it takes a socket that refuses. The
+ * device is a real one, but its run loop stands still: each test hands in packets and calls timers
+ * at times of its own, so that nothing depends on how fast the test runs. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -33,17 +33,17 @@ static struct rnic_side side;
 static struct soft_qp *qp;
 static uint64_t start;
 
-/* ---- the socket (linked so that these come by here: Makefile) ---- */
+/* ---- the socket (the Makefile links this test so that its calls come here) ---- */
 
 int __wrap_sendmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags);
 ssize_t __wrap_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
 		      socklen_t to_len);
 
-/* What the socket says to the next `refusals` sends. */
+/* The error of the next `refusals` sends. */
 static int refusal;
 static unsigned int refusals;
-/* What it has taken: datagrams that the kernel would cut, packets that it would cut them into,
- * ACKs. */
+/* What the socket has taken: datagrams that the kernel would cut into packets, those packets, and
+ * answers. */
 static unsigned int datagrams, packets, answers;
 static size_t largest_segments;
 static struct roce_packet last_answer;
@@ -69,7 +69,7 @@ static size_t segments_of(const struct msghdr *msg)
 	assert_int_equal(c->cmsg_level, IPPROTO_UDP);
 	assert_int_equal(c->cmsg_type, UDP_SEGMENT);
 	memcpy(&size, CMSG_DATA(c), sizeof(size));
-	assert_true(len > size); /* one packet alone is not segmented, which not every kernel can */
+	assert_true(len > size); /* segmentation of a single packet is an error in some kernels */
 	return (len + size - 1) / size;
 }
 
@@ -106,7 +106,7 @@ ssize_t __wrap_sendto(int fd, const void *buf, size_t len, int flags, const stru
 	return (ssize_t)len;
 }
 
-/* Time passes where a test says so. */
+/* Time passes only when a test says so. */
 uint64_t __real_soft_clock(void);
 uint64_t __wrap_soft_clock(void);
 
@@ -161,7 +161,7 @@ static int disconnect(void **state)
 	return 0;
 }
 
-/* ---- the clock, and what the run loop would do ---- */
+/* ---- the clock, and the work of the run loop ---- */
 
 static uint64_t now(void)
 {
@@ -213,7 +213,7 @@ static void ack(uint32_t n)
 	answer(ROCE_ACK, n, ROCE_CREDITS_UNLIMITED);
 }
 
-/* Go to the requester's next timer and let it fire. @return the time that passed */
+/* Goes to the requester's next timer and lets it fire. @return the time that passed */
 static uint64_t requester_timer(void)
 {
 	uint64_t before = now();
@@ -223,7 +223,7 @@ static uint64_t requester_timer(void)
 	return now() - before;
 }
 
-/* Let timers fire until the requester gives up. @return when that is */
+/* Lets timers fire until the requester fails. @return when that happens */
 static uint64_t given_up_at(void)
 {
 	for (int i = 0; i < 100 && qp->state == SOFT_QP_RTS; i++)
@@ -249,10 +249,10 @@ static void request(uint32_t n, bool ack_req)
 	request_of(ROCE_SEND_ONLY, n, ack_req);
 }
 
-/* ---- the sending half ---- */
+/* ---- requester ---- */
 
-/* 2 ms for the first packet, twice as long each time, but eight times within the limit and never
- * above 200 ms; 50 ms at first for others, until there was an answer. */
+/* The timer is 2 ms for the first packet, and doubles each time, up to an eighth of the limit for
+ * retries and to 200 ms. A packet behind others begins with 50 ms until there was an answer. */
 static void timer_grows_within_its_bounds(void **state)
 {
 	(void)state;
@@ -267,13 +267,13 @@ static void timer_grows_within_its_bounds(void **state)
 	assert_int_equal(qp->rq.tries, 0);
 	assert_true(qp->rq.deadline == 0);
 
-	/* A new one begins anew; an eighth of the limit is less. */
+	/* A new packet begins anew; an eighth of its limit is less. */
 	qp->rq.retry_limit = 160 * MS;
 	post_packets(1);
 	assert_int_equal(requester_timer(), 20 * MS);
 	assert_int_equal(requester_timer(), 20 * MS);
 	ack(1);
-	/* But 10 ms at least. */
+	/* The timer is 10 ms at least. */
 	qp->rq.retry_limit = 60 * MS;
 	post_packets(1);
 	assert_int_equal(requester_timer(), 10 * MS);
@@ -304,7 +304,7 @@ static void timer_follows_the_round_trip(void **state)
 	assert_in_range(due(qp->rq.deadline) - now(), 60000, 60010);
 	pass(28 * MS);
 	ack(2);
-	/* An eighth of the way, and a quarter of it. */
+	/* The round trip moves by an eighth of the difference, its variation by a quarter. */
 	assert_in_range(qp->rq.rtt, 20990, 21010);
 	assert_in_range(qp->rq.rtt_var, 9490, 9510);
 	post_packets(1);
@@ -312,15 +312,15 @@ static void timer_follows_the_round_trip(void **state)
 	ack(3);
 	assert_in_range(qp->rq.rtt, 18990, 19010);
 	assert_in_range(qp->rq.rtt_var, 11100, 11140);
-	/* Nothing is learnt from what was sent twice, nor from an answer to what was sent before
-	 * it. */
+	/* A packet that was sent twice is no sample, and neither is the answer to a packet that
+	 * was sent before the sample. */
 	uint32_t rtt = qp->rq.rtt;
 	post_packets(1);
 	requester_timer();
 	pass(MS);
 	ack(4);
 	assert_int_equal(qp->rq.rtt, rtt);
-	/* A round trip of no time at all: the timer has its least, which follows 10 ms. */
+	/* Round trips that take no time: the timer falls to its minimum of 10 ms. */
 	for (uint32_t n = 5; n < 100; n++) {
 		post_packets(1);
 		ack(n);
@@ -331,7 +331,8 @@ static void timer_follows_the_round_trip(void **state)
 	assert_int_equal(requester_timer(), 10 * MS);
 }
 
-/* One sample at a time, of the last packet that was sent when it began. */
+/* There is one sample at a time. It ends with the packet that was the last one when the sample
+ * began. */
 static void sample_ends_with_its_packet(void **state)
 {
 	(void)state;
@@ -344,7 +345,7 @@ static void sample_ends_with_its_packet(void **state)
 	ack(1);
 	assert_in_range(qp->rq.rtt, 20000, 20001);
 	pass(70 * MS);
-	ack(2); /* was never a sample */
+	ack(2); /* no sample had begun with this packet */
 	assert_in_range(qp->rq.rtt, 20000, 20001);
 }
 
@@ -355,7 +356,7 @@ static void patience_ends_at_its_limit(void **state)
 	assert_in_range(given_up_at(), RETRY_MS * MS, RETRY_MS * MS);
 }
 
-/* Progress starts it anew, and so does the first packet after a pause. */
+/* The limit for retries counts anew from progress, and from the first packet after a pause. */
 static void patience_begins_with_progress(void **state)
 {
 	(void)state;
@@ -370,7 +371,7 @@ static void patience_begins_with_progress(void **state)
 	assert_int_equal(given_up_at(), 1080 * MS + RETRY_MS * MS);
 }
 
-/* A receiver that is not ready is there: the time until then is not silence. */
+/* A receiver that is not ready is alive: the time that it asks for does not count as silence. */
 static void patience_begins_with_not_ready(void **state)
 {
 	(void)state;
@@ -385,9 +386,9 @@ static void patience_begins_with_not_ready(void **state)
 	assert_int_equal(given_up_at(), at + RETRY_MS * MS);
 }
 
-/* This process had no processor when the timer fired. The peer's answer is in the socket, which is
- * read before packets are sent: only what the answer leaves open is waited for, and the window
- * stays as large as before. */
+/* This process had no processor when the timer fired, and the ACK is in the socket. The socket is
+ * read before packets are sent again: only packets that the ACK leaves open stay outstanding, and
+ * the window keeps its size. */
 static void answer_that_comes_with_the_timer(void **state)
 {
 	(void)state;
@@ -409,7 +410,8 @@ static void answer_that_comes_with_the_timer(void **state)
 	assert_true(qp->rq.window.size < window);
 }
 
-/* It is sent again when the peer's time is over, not before, and not by the timer of answers. */
+/* The packet is sent again when the time that the peer asked for is over, not before, and not by
+ * the timer for answers. */
 static void not_ready_waits_as_told(void **state)
 {
 	(void)state;
@@ -427,7 +429,7 @@ static void not_ready_waits_as_told(void **state)
 	assert_int_equal(qp->dev->stats.timeouts, 0);
 	transmit();
 	assert_int_equal(qp->rq.retransmits, 1);
-	/* An answer meanwhile ends the wait. */
+	/* An ACK meanwhile ends the wait. */
 	answer(ROCE_RNR_NAK, 0, 22);
 	post_packets(1);
 	assert_int_equal(qp->rq.sent, 1);
@@ -435,7 +437,7 @@ static void not_ready_waits_as_told(void **state)
 	assert_int_equal(qp->rq.sent, 2);
 }
 
-/* What is lost of one window is one loss, however many NAKs it takes to repair it. */
+/* All packets that are lost of one window count as one loss, however many NAKs come. */
 static void one_loss_shrinks_the_window_once(void **state)
 {
 	(void)state;
@@ -448,12 +450,12 @@ static void one_loss_shrinks_the_window_once(void **state)
 	ack(25);
 	assert_int_equal(qp->rq.window.size, 32);
 	answer(ROCE_NAK, 30, ROCE_NAK_PSN_SEQUENCE);
-	assert_int_equal(qp->rq.window.size, 36); /* the four packets before it */
+	assert_int_equal(qp->rq.window.size, 36); /* the four packets before the gap */
 	assert_int_equal(qp->rq.window.threshold, 95);
 	answer(ROCE_NAK, 199, ROCE_NAK_PSN_SEQUENCE);
 	assert_int_equal(qp->rq.window.threshold, 95);
 	ack(199);
-	/* What was sent after it is another one. */
+	/* The loss of a packet that was sent later is another loss. */
 	uint32_t size = qp->rq.window.size;
 	post_packets(100);
 	assert_int_equal(qp->rq.next, 200 + size);
@@ -462,11 +464,11 @@ static void one_loss_shrinks_the_window_once(void **state)
 	assert_int_equal(qp->rq.window.threshold, size / 2);
 }
 
-/* Marks of what was under way are one sign, however many come. */
+/* All marks of packets in flight count as one, however many come. */
 static void marks_shrink_the_window_once(void **state)
 {
 	(void)state;
-	soft_requester_congested(qp); /* nothing is under way that could have been marked */
+	soft_requester_congested(qp); /* no packet is in flight that could have been marked */
 	assert_int_equal(qp->rq.window.size, 1024);
 	post_packets(200);
 	soft_requester_congested(qp);
@@ -474,7 +476,7 @@ static void marks_shrink_the_window_once(void **state)
 	assert_int_equal(qp->rq.window.size, 140);
 	ack(100);
 	soft_requester_congested(qp);
-	answer(ROCE_NAK, 150, ROCE_NAK_PSN_SEQUENCE); /* the same queue has overflowed */
+	answer(ROCE_NAK, 150, ROCE_NAK_PSN_SEQUENCE); /* a loss in the same full queue */
 	assert_int_equal(qp->rq.window.size, 140);
 	ack(199);
 	post_packets(100);
@@ -483,7 +485,7 @@ static void marks_shrink_the_window_once(void **state)
 	assert_int_equal(qp->dev->stats.cnps_received, 5);
 }
 
-/* A peer hears of marks, but not of each. */
+/* A peer is told of marks, but not of every one. */
 static void peer_hears_of_marks(void **state)
 {
 	(void)state;
@@ -496,7 +498,7 @@ static void peer_hears_of_marks(void **state)
 	assert_int_equal(last_answer.bth.dest_qp, 0x77);
 	assert_true(last_answer.bth.becn);
 	assert_int_equal(qp->dev->stats.cnps_sent, 2);
-	/* There is no use in one that comes late. */
+	/* A notice that cannot be sent at once is dropped: late it would be of no use. */
 	pass(50);
 	refusal = EAGAIN;
 	refusals = 1;
@@ -509,7 +511,7 @@ static void peer_hears_of_marks(void **state)
 	qp->ep->blocked = false;
 }
 
-/* Neither is what a timeout found lost already. */
+/* A loss that a timeout has found does not count again. */
 static void timeout_counts_as_the_loss(void **state)
 {
 	(void)state;
@@ -525,9 +527,9 @@ static void timeout_counts_as_the_loss(void **state)
 	assert_int_equal(qp->rq.window.threshold, 16);
 }
 
-/* ---- the receiving half ---- */
+/* ---- responder ---- */
 
-/* A few requests are acknowledged together, a millisecond after the first of them. */
+/* A few requests get one ACK, a millisecond after the first of them. */
 static void acknowledged_together(void **state)
 {
 	(void)state;
@@ -550,7 +552,7 @@ static void acknowledged_together(void **state)
 	assert_int_equal(rs->unacked_packets, 0);
 }
 
-/* Eight are not made to wait. */
+/* Eight requests get their ACK at once. */
 static void acknowledged_when_many(void **state)
 {
 	(void)state;
@@ -564,7 +566,7 @@ static void acknowledged_when_many(void **state)
 	assert_true(rs->ack_pending);
 	soft_responder_send_ack(qp);
 	assert_true(rs->ack_deadline == 0);
-	/* The count begins anew. */
+	/* After that another eight are counted. */
 	for (uint32_t n = 8; n < 15; n++)
 		request(n, true);
 	assert_false(rs->ack_pending);
@@ -572,7 +574,7 @@ static void acknowledged_when_many(void **state)
 	assert_true(rs->ack_pending);
 }
 
-/* Who asked for no answer gets none. */
+/* No ACK if the sender asks for none. */
 static void acknowledged_when_asked(void **state)
 {
 	(void)state;
@@ -582,7 +584,8 @@ static void acknowledged_when_asked(void **state)
 	assert_true(qp->rs.ack_deadline == 0);
 }
 
-/* The user is not told of a WRITE, so that nothing will be said to it: who asks is answered. */
+/* The user hears nothing of a WRITE, so no answer of the user will carry the ACK: it is sent at
+ * once if it was asked for. */
 static void write_is_acknowledged_at_once(void **state)
 {
 	(void)state;
@@ -592,7 +595,7 @@ static void write_is_acknowledged_at_once(void **state)
 	assert_true(qp->rs.ack_pending);
 }
 
-/* The peer is told of a gap a millisecond after the first packet behind it came, once. */
+/* The peer is told of a gap once, a millisecond after the first packet behind it. */
 static void gap_is_told_in_time(void **state)
 {
 	(void)state;
@@ -601,7 +604,7 @@ static void gap_is_told_in_time(void **state)
 	pass(300);
 	request(3, true);
 	assert_int_equal(due(rs->nak_deadline), 1000);
-	request(0, true); /* the gap is one packet less */
+	request(0, true); /* the gap has become one packet smaller */
 	assert_int_equal(due(rs->nak_deadline), 1000);
 	pass(699);
 	soft_responder_timer(qp);
@@ -617,8 +620,8 @@ static void gap_is_told_in_time(void **state)
 	assert_int_equal(qp->dev->stats.naks_sent, 1);
 }
 
-/* The answer of the peer comes when patience is over: it is too late only if it says that nothing
- * arrived. */
+/* A NAK comes when the limit for retries is over: the queue pair fails only if the NAK shows no
+ * progress. */
 static void patience_ends_with_a_nak(void **state)
 {
 	(void)state;
@@ -635,13 +638,14 @@ static void patience_ends_with_a_nak(void **state)
 	assert_int_equal(side.sends[0].status, RNIC_WC_RETRY_EXC_ERR);
 }
 
-/* Time in which we did not run is taken off once, also if what comes then is no progress. */
+/* Time in which this process did not run is subtracted once, even if the next packet is no
+ * progress. */
 static void absence_is_discounted_once(void **state)
 {
 	(void)state;
 	post_packets(2);
 	ack(0);
-	pass(50 * MS + 5000); /* as late as a busy machine makes it */
+	pass(50 * MS + 5000); /* a busy machine may be that late */
 	ack(0);
 	assert_int_equal(qp->rq.progress_at - start, 0);
 	pass(1000 * MS);
@@ -652,7 +656,8 @@ static void absence_is_discounted_once(void **state)
 	}
 }
 
-/* Patience may change while the peer has asked for time: that is the peer's, and stays. */
+/* The limit for retries changes while the peer has asked for time: the time that the peer asked
+ * for stays. */
 static void patience_changes_while_not_ready(void **state)
 {
 	(void)state;
@@ -664,7 +669,7 @@ static void patience_changes_while_not_ready(void **state)
 	assert_int_equal(qp->rq.retry_limit, 100 * MS);
 }
 
-/* A QP that does not send yet has nothing that could be acknowledged. */
+/* A QP that cannot send yet has no packet that could be acknowledged. */
 static void answer_before_the_first_request(void **state)
 {
 	(void)state;
@@ -683,7 +688,7 @@ static void until_writable(void)
 	assert_false(qp->ep->blocked);
 }
 
-/* A full socket is waited for; then what was not sent leaves, once. */
+/* If the socket is full, the device waits; then the remaining packets leave, once. */
 static void full_socket(void **state)
 {
 	(void)state;
@@ -711,7 +716,7 @@ static void full_socket_keeps_the_answer(void **state)
 	refusals = 1;
 	soft_responder_send_ack(qp);
 	assert_true(rs->ack_pending && qp->ep->blocked);
-	soft_responder_send_ack(qp); /* does not even try */
+	soft_responder_send_ack(qp); /* the full socket is not tried again */
 	assert_int_equal(answers, 0);
 	until_writable();
 	assert_false(rs->ack_pending);
@@ -719,7 +724,7 @@ static void full_socket_keeps_the_answer(void **state)
 	assert_int_equal(last_answer.bth.psn, (PEER_PSN + 7) & ROCE_PSN_MASK);
 }
 
-/* A NAK that finds it full is lost, and does not count as an answer. */
+/* A NAK is lost if the socket is full, and does not count as an answer. */
 static void full_socket_loses_a_nak(void **state)
 {
 	(void)state;
@@ -739,7 +744,7 @@ static void full_socket_loses_a_nak(void **state)
 	assert_int_equal(qp->rs.unacked_packets, 0);
 }
 
-/* Any other error is a loss on the way: the timer makes up for it. */
+/* Any other error counts as a loss on the way: the timer sends the packet again. */
 static void failed_sends_are_losses(void **state)
 {
 	(void)state;
@@ -759,7 +764,8 @@ static void failed_sends_are_losses(void **state)
 	assert_false(qp->ep->blocked);
 }
 
-/* Kernels that cut no more than 64 packets say so by EINVAL: then it is 64 at a time. */
+/* A kernel that segments into 64 packets at most returns EINVAL: then the device sends 64 at a
+ * time. */
 static void fewer_segments(void **state)
 {
 	(void)state;
@@ -768,7 +774,7 @@ static void fewer_segments(void **state)
 	qp->dev->max_segments = 128;
 	qp->dev->segmentation = true;
 	qp->rq.window.size = 1000;
-	/* Packets as small as these fit by more than 64 into a datagram. */
+	/* More than 64 such small packets fit into a datagram. */
 	qp->mtu = 256;
 	refusal = EINVAL;
 	refusals = 1;
@@ -778,7 +784,7 @@ static void fewer_segments(void **state)
 	assert_int_equal(largest_segments, 64);
 	assert_int_equal(datagrams, 5);
 	assert_int_equal(qp->rq.retransmits, 0);
-	/* It cannot be fewer: the first datagram of these is lost. */
+	/* 64 is the minimum: if that is refused too, the first datagram is lost. */
 	refusals = 1;
 	post_packets(32);
 	assert_int_equal(qp->dev->max_segments, 64);
@@ -788,7 +794,7 @@ static void fewer_segments(void **state)
 	qp->dev->segmentation = segmentation;
 }
 
-/* An interface that cannot do it says EIO, or EMSGSIZE: then each packet goes alone. */
+/* An interface that cannot segment returns EIO or EMSGSIZE: then each packet is sent alone. */
 static void no_segments(void **state)
 {
 	(void)state;
@@ -805,7 +811,7 @@ static void no_segments(void **state)
 		assert_int_equal(packets, 20);
 		assert_int_equal(datagrams, 20);
 		assert_int_equal(largest_segments, 1);
-		/* A single one that is refused is lost. */
+		/* A packet that is refused alone is lost. */
 		refusals = 1;
 		post_packets(1);
 		assert_int_equal(packets, 20);
@@ -815,7 +821,7 @@ static void no_segments(void **state)
 	qp->dev->segmentation = segmentation;
 }
 
-/* A queue pair that fails gives the room for held packets back, however long it stays. */
+/* A queue pair that fails frees the memory of early packets, however long it stays. */
 static void failed_queue_pair_holds_nothing(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The window of the soft RNIC's requester: how it grows, and what takes it back. */
+/* The window of the soft RNIC's requester: how it grows, and when it shrinks. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static int begin(void **state)
 	return 0;
 }
 
-/* A window's worth of packets went out and was answered. */
+/* A window full of packets was sent and acknowledged. */
 static void round_trip(void)
 {
 	soft_window_acked(&window, window.size, true);
@@ -51,8 +51,8 @@ static void a_mark_takes_three_tenths(void **state)
 	soft_window_marked(&window, 1024);
 	assert_int_equal(window.size, 716);
 	round_trip();
-	assert_int_equal(window.size, 716 + 32); /* by steps from there on */
-	soft_window_marked(&window, 100);        /* what was under way counts */
+	assert_int_equal(window.size, 716 + 32); /* it grows by steps from there on */
+	soft_window_marked(&window, 100);        /* the number of packets in flight decides */
 	assert_int_equal(window.size, 70);
 	soft_window_marked(&window, 1);
 	assert_int_equal(window.size, 4);
@@ -71,7 +71,8 @@ static void a_loss_takes_half(void **state)
 	assert_int_equal(window.size, 132);
 }
 
-/* Two senders share a queue that marks both when it is too long: their windows come together. */
+/* Two senders share a queue that marks the packets of both when it is too long: their windows
+ * become equal. */
 static void two_become_fair(void **state)
 {
 	(void)state;

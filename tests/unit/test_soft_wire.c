@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Soft RNIC as others see it: every frame on the wire has the ICRC that its own IPv4 header asks
- * for, also when the kernel or a network card cut one send into packets. */
+/* The soft RNIC's frames on the wire: the ICRC of each fits its own IPv4 header, also if the
+ * kernel or a network card has cut one send into packets. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@
 static struct testnet net;
 static struct event_base *base;
 static struct rnic_side a, b;
-static int tap; /* all that leaves and enters t1 */
+static int tap; /* gets all frames that leave and enter t1 */
 
 static int setup(void **state)
 {
@@ -65,7 +65,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Without checksum offload t0 cannot cut sends into packets either: the kernel does it. */
+/* Without checksum offload t0 cannot segment sends either: the kernel does it. */
 static void offloads_of_interface(bool on)
 {
 	struct ethtool_value value = { .cmd = ETHTOOL_STXCSUM, .data = on };
@@ -77,7 +77,8 @@ static void offloads_of_interface(bool on)
 }
 
 struct seen {
-	size_t packets, numbered; /* of them with an identification that is not 0 */
+	/* `numbered`: those with an IPv4 identification other than 0. */
+	size_t packets, numbered;
 	size_t may_be_marked;
 	size_t largest;
 };
@@ -118,7 +119,7 @@ static struct seen check_frames(void)
 	return seen;
 }
 
-/* A WRITE of this length and a SEND; then what the wire saw. */
+/* Sends a WRITE of this length and a SEND. @return what the wire has seen */
 static struct seen exchange(uint32_t len)
 {
 	rnic_side_forget(&a);
@@ -138,7 +139,7 @@ static void cut_by_the_kernel(void **state)
 	(void)state;
 	offloads_of_interface(false);
 	struct seen seen = exchange(200000);
-	/* 196 packets of 1 KiB and the SEND, in batches of up to 62. */
+	/* 196 packets of 1 KiB and the SEND, up to 62 in one send. */
 	assert_true(seen.packets >= 197);
 	assert_true(seen.numbered >= 180);
 	assert_int_equal(seen.largest, ROCE_MAX_HEADER + 1024 + ROCE_ICRC_LEN);
@@ -148,7 +149,8 @@ static void cut_by_the_kernel(void **state)
 	assert_int_equal(stats.drop_icrc + stats.drop_malformed, 0);
 }
 
-/* Once the peer is known to be of our kind, the network may mark what is sent to it. */
+/* Once the peer is known to be a soft RNIC too, its packets tell the network that it may mark
+ * them. */
 static void may_be_marked(void **state)
 {
 	(void)state;

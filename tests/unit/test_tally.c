@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Connections that are plain TCP, as the BPF programs count and tell them. Needs root. */
+/* Connections that are plain TCP, as the BPF programs count and report them. Needs root. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +58,7 @@ static int teardown_group(void **state)
 	return 0;
 }
 
-/** One more connection with the listener, which nobody has claimed; closed at once. */
+/** Makes a connection to the listener, which is not claimed, and closes it. */
 static int connect_once(bool claimed, uint32_t said)
 {
 	const struct ipc_claim claim = { .wanted = 1 };
@@ -141,9 +141,9 @@ static void who_when_and_why(void **state)
 	assert_int_not_equal(told.last.local.port, 0);
 	assert_int_not_equal(told.last.cookie, 0);
 	assert_int_equal(counted(SMCR_REASON_PEER_NO_SMC).connections, 1);
-	assert_int_equal(read_all().num, 0); /* each once */
+	assert_int_equal(read_all().num, 0); /* each is reported once */
 
-	assert_int_equal(connect_once(false, 0), 0); /* nobody's */
+	assert_int_equal(connect_once(false, 0), 0); /* nobody asked for SMC-R */
 	assert_int_equal(read_all().num, 0);
 	assert_int_equal(connect_once(false, SMCR_REASON_NO_DAEMON), 0);
 	told = read_all();
@@ -152,11 +152,13 @@ static void who_when_and_why(void **state)
 	assert_int_equal(told.last.peer.port, ntohs(addr.sin_port));
 	assert_memory_equal(told.last.peer.ip, &addr.sin_addr, 4);
 	assert_int_equal(counted(SMCR_REASON_NO_DAEMON).connections, 1);
-	assert_int_equal(connect_once(false, 0x12345678), 1); /* no reason of a library's */
+	assert_int_equal(connect_once(false, 0x12345678),
+			 1); /* libraries do not give this reason */
 	assert_int_equal(counted(0x12345678).connections, 0);
 }
 
-/** Another user's are told while one has more than its part; all are counted. */
+/** While one user has more records than its share, those of other users are reported. All
+ *  connections are counted. */
 static void a_user_has_a_part_of_the_room(void **state)
 {
 	(void)state;
@@ -176,7 +178,7 @@ static void a_user_has_a_part_of_the_room(void **state)
 	struct count found = counted(SMCR_REASON_PEER_NO_SMC);
 	assert_int_equal(found.connections, before + many + 1);
 	assert_int_equal(found.untold, 300);
-	/* The next look is another one. */
+	/* After that records are reported again. */
 	assert_int_equal(connect_once(true, 0), 0);
 	assert_int_equal(read_all().num, 1);
 }

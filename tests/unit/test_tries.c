@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is printed of a test that fails in a loop over cases. */
+/* What is printed about a test that fails in a loop over cases. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 
 #define FILE_NAME "tests/unit/test_tries.c"
 
-/** Run in a child: what it prints is compared. */
+/** Runs in a child process, and compares what is printed. */
 static void expect_printed(void (*run)(void), const char *expected)
 {
 	int pipes[2];

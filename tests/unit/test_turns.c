@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What keeps the event loop for long is counted by its kind, and told at times. */
+/* Work that keeps the event loop for long is counted by its kind, and reported now and then. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static void work_is_counted_by_its_kind(void **state)
 {
 	(void)state;
 	struct turns turns = { 0 };
-	turns_end(&turns, 100 * SECOND); /* nothing was done */
+	turns_end(&turns, 100 * SECOND); /* no work was begun */
 	turns_begin(&turns, TURNS_PROGRAMS, 100 * SECOND);
 	turns_begin(&turns, TURNS_TOOLS, 100 * SECOND + 1000);
 	turns_begin(&turns, TURNS_PROGRAMS, 100 * SECOND + 1000 + TURNS_LIMIT_US);
@@ -28,7 +28,7 @@ static void work_is_counted_by_its_kind(void **state)
 	assert_int_equal(turns.counts[TURNS_TOOLS].longest_us, TURNS_LIMIT_US);
 	for (int i = 0; i < TURNS_WORKS; i++)
 		assert_int_equal(turns.counts[i].times, 0);
-	turns_begin(&turns, TURNS_ROCE, 200 * SECOND); /* the loop has slept until then */
+	turns_begin(&turns, TURNS_ROCE, 200 * SECOND); /* the loop slept before this */
 	turns_begin(&turns, TURNS_TIMERS, 200 * SECOND + TURNS_LIMIT_US + 1);
 	turns_end(&turns, 200 * SECOND + TURNS_LIMIT_US + 2);
 	assert_int_equal(turns.counts[TURNS_ROCE].times, 1);

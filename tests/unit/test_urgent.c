@@ -16,7 +16,7 @@ enum {
 	U_FLAG = SMCR_CDC_URGENT_PRESENT,
 };
 
-/* First cursor of an element. */
+/* The first cursor of an element. */
 static uint32_t base(const struct connfix *f)
 {
 	return f->params.deployed ? 0 : 4;
@@ -52,7 +52,7 @@ static void expect_no_mark(struct connfix *f, enum smcr_urgent state)
 	assert_int_equal(at, SIZE_MAX);
 }
 
-/* The peer has read everything and says so. */
+/* The peer has read everything and sends its consumer cursor. */
 static void acknowledge(struct connfix *f)
 {
 	connfix_complete(f);
@@ -60,7 +60,7 @@ static void acknowledge(struct connfix *f)
 	connfix_peer_cdc(f);
 }
 
-/* What was posted until now was looked at elsewhere. */
+/* Other tests look at what was posted until now. */
 static void pass_over(struct connfix *f)
 {
 	f->seen = f->num_posts;
@@ -70,20 +70,20 @@ static void pass_over(struct connfix *f)
 
 /* ---- sending ---- */
 
-/* Wherever the urgent byte is in the element, the producer position is one past it; what the
- * program gave before it goes in the same write, what it gives afterwards does not. */
+/* Wherever the urgent byte is in the element, the producer cursor is one byte behind it. Bytes
+ * that the program gave before it are in the same write, bytes that it gives later are not. */
 static void one_past_the_byte(void **state)
 {
 	(void)state;
 	static const struct {
-		uint32_t lead, before, urgent, wrap, cursor; /* cursor: bytes after the base */
+		uint32_t lead, before, urgent, wrap, cursor; /* cursor: bytes from the base */
 	} rows[] = {
 		{ 1000, 0, 500, 5, E - 500 },
 		{ 1000, 300, 200, 5, E - 500 },
 		{ 1000, 0, 999, 5, E - 1 },
 		{ 1000, 0, 1000, 6, 0 }, /* the urgent byte is the last of the element */
 		{ 1000, 999, 1, 6, 0 },
-		{ 1000, 0, 1001, 6, 1 }, /* the first of the next round */
+		{ 1000, 0, 1001, 6, 1 }, /* the first byte of the next round */
 		{ 1, 0, 1, 6, 0 },
 	};
 	for (int deployed = 0; deployed < 2; deployed++) {
@@ -93,7 +93,8 @@ static void one_past_the_byte(void **state)
 			struct connfix *f = before_the_end(deployed, rows[i].lead);
 			uint32_t cursor =
 				rows[i].wrap == 5 ? rows[i].cursor : base(f) + rows[i].cursor;
-			f->link->tx_depth = 2; /* no room: everything waits, and goes at once */
+			/* the link is full: everything waits, and goes at once later */
+			f->link->tx_depth = 2;
 			if (rows[i].before)
 				connfix_write(f, rows[i].before);
 			connfix_write_urgent(f, rows[i].urgent);
@@ -116,7 +117,8 @@ static void one_past_the_byte(void **state)
 	PROVES("URG-1 URG-3");
 }
 
-/* Closed window: P at once, B kept; half open: as much as goes, with P; then the rest, with U. */
+/* The window is closed: P is sent at once, and B stays. The window opens in part: as much as fits
+ * is sent, with P. Then the rest, with U. */
 static void window_closed(void **state)
 {
 	(void)state;
@@ -129,7 +131,7 @@ static void window_closed(void **state)
 		expect_cdc(f, 6, E - 1000, 5, E - 1000, B_FLAG | P_FLAG, 0);
 		connfix_write(f, 10);
 		connfix_complete(f);
-		expect_none(f); /* once */
+		expect_none(f); /* once only */
 		f->peer_cons += 200;
 		connfix_peer_cdc(f);
 		expect_w(f, E - 1000, E - 801);
@@ -146,8 +148,9 @@ static void window_closed(void **state)
 	PROVES("URG-2 CDC-16");
 }
 
-/* The send buffer has no room for the byte: P goes at once, once; and with every CDC until it
- * comes. While an earlier one is on its way that has the flags. */
+/* The urgent byte does not fit into the send buffer: P is sent at once, once, and with every CDC
+ * until the byte is written. Meanwhile a CDC that sets the flags for an earlier urgent byte is in
+ * flight. */
 static void announced_before_it_fits(void **state)
 {
 	(void)state;
@@ -181,7 +184,7 @@ static void announced_before_it_fits(void **state)
 	PROVES("URG-2 URG-3");
 }
 
-/* Then it fits, and the window is still closed: that is nothing new. */
+/* Then the byte fits into the send buffer, and the window is still closed: no other CDC is sent. */
 static void announced_and_committed(void **state)
 {
 	(void)state;
@@ -204,7 +207,7 @@ static void announced_and_committed(void **state)
 	PROVES("URG-2");
 }
 
-/* P is part of the state: a CDC for another reason repeats it while the byte waits. */
+/* P is a state: a CDC for another reason repeats it while the byte waits. */
 static void pending_is_repeated(void **state)
 {
 	(void)state;
@@ -223,8 +226,9 @@ static void pending_is_repeated(void **state)
 	PROVES("URG-2 CDC-4");
 }
 
-/* After U only the consumer position that has reached it opens the way; the window does not count,
- * nor does a part of it. A further urgent byte waits with the caller. */
+/* After U more bytes are sent only when the consumer cursor has reached the urgent byte. A larger
+ * window does not count, nor a consumer cursor before it. Another urgent byte waits with the
+ * caller. */
 static void waits_for_the_reader(void **state)
 {
 	(void)state;
@@ -259,8 +263,8 @@ static void waits_for_the_reader(void **state)
 	PROVES("URG-3");
 }
 
-/* P and U after they were told: the RFC has them stand in every CDC until normal data follow; in
- * the deployed dialect a CDC that repeats them would announce another byte. */
+/* P and U after they were sent: in the RFC's dialect every CDC has them until normal data follow.
+ * In the deployed dialect a CDC that repeats them would announce another urgent byte. */
 static void cleared_by_normal_data(void **state)
 {
 	(void)state;
@@ -292,7 +296,7 @@ static void cleared_by_normal_data(void **state)
 	PROVES("URG-7");
 }
 
-/* Two in a row, nothing between: P falls only if something follows. */
+/* Two urgent bytes in a row: P is cleared only if other data follow. */
 static void one_after_another(void **state)
 {
 	(void)state;
@@ -313,7 +317,7 @@ static void one_after_another(void **state)
 	PROVES("URG-1 URG-3");
 }
 
-/* The program's end: all that waits behind an urgent byte is written first. */
+/* The program ends: all data behind an urgent byte are written first. */
 static void then_the_end(void **state)
 {
 	(void)state;
@@ -331,14 +335,14 @@ static void then_the_end(void **state)
 		expect_none(f);
 		unsigned int writable = f->writable;
 		acknowledge(f);
-		assert_int_equal(f->writable, writable); /* nothing may be written any more */
+		assert_int_equal(f->writable, writable); /* the program may not write any more */
 		expect_w(f, E - 4500, E - 4201);
 		expect_flags(f, 0, 0);
 		connfix_complete(f);
 		expect_flags(f, 0, SMCR_CDC_SENDING_DONE);
 		connfix_free(f);
 
-		/* Nothing behind it: D need not wait for the reader. */
+		/* No data behind the urgent byte: D need not wait for the peer's program. */
 		f = before_the_end(deployed, 5000);
 		connfix_write_urgent(f, 500);
 		smcr_conn_shutdown(f->conn);
@@ -351,15 +355,16 @@ static void then_the_end(void **state)
 	PROVES("URG-3 CLOSE-1");
 }
 
-/* After a move to another link a mark that may not have arrived is told again, with the data or
- * without; nothing goes beyond it until it is read. One that has arrived is not told again
- * (deployed), or still stands (RFC). */
+/* After a move to another link an urgent byte that may not have arrived is announced again, with
+ * its data or without, and no bytes behind it are sent until it is read. One that has arrived is
+ * not announced again in the deployed dialect; in the RFC's dialect its flags stay. */
 static void told_again_after_a_move(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
 		TRIES("deployed %d", deployed);
-		for (size_t done = 0; done < 3; done++) { /* requests of write and CDC completed */
+		/* how many requests of write and CDC have completed */
+		for (size_t done = 0; done < 3; done++) {
 			TRIES("done %zu", done);
 			struct connfix_params params = { .deployed = deployed, .links = 2 };
 			struct connfix *f = connfix_new(&params);
@@ -391,7 +396,8 @@ static void told_again_after_a_move(void **state)
 	PROVES("URG-3 FO-9");
 }
 
-/* It was read before the link broke: the replay skips it and goes on with what waited. */
+/* The urgent byte was read before the link broke: the replay leaves it out, and goes on with the
+ * bytes that waited. */
 static void read_before_the_move(void **state)
 {
 	(void)state;
@@ -417,7 +423,7 @@ static void read_before_the_move(void **state)
 	PROVES("URG-7 FO-10");
 }
 
-/* Announced, and not written: P again. */
+/* Announced, but not written: P is sent again. */
 static void announced_before_the_move(void **state)
 {
 	(void)state;
@@ -449,7 +455,8 @@ static void announced_before_the_move(void **state)
 
 /* ---- receiving ---- */
 
-/* The byte before the producer position, which may be the last of the element's former round. */
+/* The urgent byte is the one before the producer cursor; it may be the last byte of the element's
+ * round before. */
 static void byte_before_the_producer(void **state)
 {
 	(void)state;
@@ -481,7 +488,8 @@ static void byte_before_the_producer(void **state)
 	PROVES("URG-5");
 }
 
-/* Its consumption is told whatever the window; less is not, and nothing is told twice. */
+/* A CDC tells that the urgent byte was read, however large the window is. Reading less sends none,
+ * and nothing is told twice. */
 static void consumption_is_told(void **state)
 {
 	(void)state;
@@ -495,13 +503,13 @@ static void consumption_is_told(void **state)
 		connfix_read(f, 1);
 		expect_cdc(f, 5, E - 5000, 5, E - 4990, 0, 0);
 		connfix_complete(f);
-		connfix_peer_cdc(f); /* flags repeated */
+		connfix_peer_cdc(f); /* the flags again */
 		expect_none(f);
 		connfix_peer_writes(f, 10);
 		connfix_peer_flags(f, 0, 0);
 		connfix_read(f, 10);
 		expect_none(f);
-		/* One read beyond it is one update. */
+		/* Reading beyond the urgent byte sends one update. */
 		connfix_peer_writes(f, 10);
 		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
 		connfix_peer_writes(f, 10);
@@ -514,7 +522,7 @@ static void consumption_is_told(void **state)
 	PROVES("URG-6");
 }
 
-/* If the link has no room, the update waits for it. */
+/* If the link is full, the update waits. */
 static void consumption_is_told_later(void **state)
 {
 	(void)state;
@@ -533,7 +541,7 @@ static void consumption_is_told_later(void **state)
 	PROVES("URG-6");
 }
 
-/* What is announced is told once; that the announced byte has come is told too. */
+/* The program is told once that an urgent byte is announced, and once that it has come. */
 static void announced(void **state)
 {
 	(void)state;
@@ -557,7 +565,7 @@ static void announced(void **state)
 		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
 		expect_no_event(f);
 		connfix_read(f, 20);
-		/* The next one, with no CDC between that has neither. */
+		/* The next urgent byte follows without a CDC between that has neither flag. */
 		connfix_peer_writes(f, 1);
 		connfix_peer_flags(f, P_FLAG, 0);
 		expect_event(f, SMCR_CONN_URGENT);
@@ -572,8 +580,9 @@ static void announced(void **state)
 	PROVES("URG-5");
 }
 
-/* A peer that calls a position urgent that it told of before (unread: fine; read already: too
- * late, but it waits for the position), or names an old one (replay), or none at all. */
+/* A peer sets U at a position that it has sent before (if unread, the byte becomes urgent; if
+ * read, it is too late, but the peer gets its update), or at an old position (replay), or at
+ * none. */
 static void odd_positions(void **state)
 {
 	(void)state;
@@ -581,7 +590,7 @@ static void odd_positions(void **state)
 		TRIES("deployed %d", deployed);
 		struct connfix_params params = { .deployed = deployed };
 		struct connfix *f = connfix_new(&params);
-		connfix_peer_flags(f, P_FLAG | U_FLAG, 0); /* nothing was ever written */
+		connfix_peer_flags(f, P_FLAG | U_FLAG, 0); /* no byte was ever written */
 		expect_no_event(f);
 		connfix_peer_writes(f, 10);
 		connfix_peer_flags(f, 0, 0);
@@ -602,7 +611,7 @@ static void odd_positions(void **state)
 		connfix_peer_writes(f, 10);
 		connfix_peer_flags(f, 0, 0);
 		expect_event(f, SMCR_CONN_READABLE);
-		f->peer_prod -= 5; /* a replay has not got as far again */
+		f->peer_prod -= 5; /* a replay that has not come as far again */
 		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
 		expect_no_event(f);
 		expect_no_mark(f, SMCR_URGENT_NONE);
@@ -613,7 +622,7 @@ static void odd_positions(void **state)
 	PROVES("URG-5 URG-6 SEC-6");
 }
 
-/* A newer mark takes the place of one that was not reached, as with TCP. */
+/* A newer urgent byte replaces one that was not reached, as with TCP. */
 static void newer_mark(void **state)
 {
 	(void)state;
@@ -631,8 +640,8 @@ static void newer_mark(void **state)
 	PROVES("URG-5");
 }
 
-/* Before the gate opens only the newest CDC is kept: what an older one said of the same position
- * still counts. */
+/* Before the gate opens only the newest CDC is kept. Flags that an earlier CDC had at the same
+ * position still count. */
 static void before_the_gate_opens(void **state)
 {
 	(void)state;
@@ -649,7 +658,7 @@ static void before_the_gate_opens(void **state)
 		expect_mark(f, 9);
 		connfix_free(f);
 
-		/* Data that went on say that it was read: there is no mark any more. */
+		/* Data that follow show that the urgent byte was read: there is none any more. */
 		f = connfix_new(&params);
 		connfix_peer_writes(f, 10);
 		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
@@ -663,7 +672,7 @@ static void before_the_gate_opens(void **state)
 	PROVES("URG-5 RV-13");
 }
 
-/* Whoever has closed is told nothing. */
+/* A program that has closed is told nothing. */
 static void after_close(void **state)
 {
 	(void)state;
@@ -679,10 +688,11 @@ static void after_close(void **state)
 	PROVES("CLOSE-3");
 }
 
-/* ---- both ---- */
+/* ---- both directions ---- */
 
-/* Bytes of every size through two windows, one in `gap` urgent, from end to end: all arrive in
- * order (the pattern), the mark is where it belongs, nothing comes before it is read. */
+/* Data of every size go from end to end through two windows, and one in `gap` writes is urgent.
+ * All bytes arrive in order (the pattern), each urgent byte is where it belongs, and no byte
+ * behind it comes before it is read. */
 static void stream_of_marks(void **state)
 {
 	(void)state;
@@ -696,7 +706,8 @@ static void stream_of_marks(void **state)
 			uint32_t gap = gaps[g], marks = 0, turn = 0;
 			connfix_new_pair(&params, &params, &a, &b);
 			while (marks < 20) {
-				assert_in_range(turn, 0, 1000); /* it goes on */
+				assert_in_range(turn, 0,
+						1000); /* the stream does not stand still */
 				uint64_t sent = a->conn->tx.committed;
 				uint64_t part = gap - sent % gap, space = connfix_space(a);
 				if (part > 3000)

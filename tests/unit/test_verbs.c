@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RNICs of libibverbs, as far as no device is needed: names, GIDs, attributes, places of the send
- * queue, counters, and what is said when a device cannot be used. */
+/* RNICs of libibverbs, as far as this needs no device: names, GIDs, attributes, the places of the
+ * send queue, counters, and the messages when a device cannot be used. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -116,7 +116,7 @@ static void expect_choice(const struct ibv_gid_entry *entries, size_t num,
 static void gids_in_order(void **state)
 {
 	(void)state;
-	/* As a port with two addresses has them. */
+	/* The GIDs of a port with two addresses. */
 	static const struct ibv_gid_entry usual[] = {
 		{ DEFAULT_GID, 0, 1, V1, 5 },       { DEFAULT_GID, 1, 1, V2, 5 },
 		{ IPV6(5), 2, 1, V1, 5 },           { IPV6(5), 3, 1, V2, 5 },
@@ -153,7 +153,8 @@ static void gids_that_do_not_count(void **state)
 {
 	(void)state;
 	static const struct ibv_gid_entry other_port[] = { { IPV4(10, 0, 0, 5), 0, 2, V2, 5 } };
-	/* An interface of another namespace; one whose index means another interface here. */
+	/* Interfaces of another network namespace; the index of one belongs to another interface
+	 * here. */
 	static const struct ibv_gid_entry elsewhere[] = {
 		{ IPV4(10, 0, 0, 5), 0, 1, V2, 7 }, { IPV4(10, 9, 9, 9), 1, 1, V2, 5 },
 		{ IPV6(9), 2, 1, V2, 5 },           { IPV4(10, 0, 0, 5), 3, 1, V2, 6 },
@@ -167,7 +168,7 @@ static void gids_that_do_not_count(void **state)
 	CHOICE(other_port, 0);
 	CHOICE(elsewhere, 0);
 	CHOICE(infiniband, 0);
-	CHOICE(far, 0); /* a QP's attribute has 8 bits for it */
+	CHOICE(far, 0); /* the attribute of a QP has 8 bits for it */
 }
 
 static void more_gids_than_we_have_room_for(void **state)
@@ -208,7 +209,8 @@ static void patience(void **state)
 		assert_int_equal(p.timeout, cases[i].timeout);
 		assert_int_equal(p.retry_cnt, 7);
 	}
-	/* Never less than asked for, never twice as much but for the smallest. */
+	/* At least what was asked for, and less than twice as much, except for the smallest
+	 * values. */
 	for (unsigned int ms = 68; ms < 1000000; ms += ms / 3 + 1) {
 		uint64_t us = verbs_patience_us(verbs_patience_for(ms, false));
 		assert_true(us >= ms * UINT64_C(1000) && us < ms * UINT64_C(2000));
@@ -286,14 +288,14 @@ static void places(void **state)
 	assert_int_equal(verbs_sendq_push(&q, 101, false), 1);
 	assert_int_equal(verbs_sendq_push(&q, 102, true), 2);
 	assert_int_equal(verbs_sendq_room(&q), 0);
-	/* One completion says that those before it are done too. */
+	/* A completion also completes the requests before it. */
 	const struct verbs_slot *slot = verbs_sendq_retire(&q, 1);
 	assert_int_equal(slot->wr_id, 101);
 	assert_false(slot->wanted);
 	assert_int_equal(verbs_sendq_room(&q), 2);
-	assert_null(verbs_sendq_retire(&q, 1)); /* not twice */
+	assert_null(verbs_sendq_retire(&q, 1)); /* not a second time */
 	assert_null(verbs_sendq_retire(&q, 0));
-	assert_null(verbs_sendq_retire(&q, 3)); /* nor before it was posted */
+	assert_null(verbs_sendq_retire(&q, 3)); /* not before it is posted */
 	assert_int_equal(verbs_sendq_push(&q, 103, true), 3);
 	verbs_sendq_unpush(&q, 1);
 	assert_int_equal(verbs_sendq_push(&q, 104, true), 3);
@@ -305,7 +307,7 @@ static void places(void **state)
 	verbs_sendq_free(&q);
 }
 
-/* ---- what is said */
+/* ---- messages ---- */
 
 static char root[] = "/tmp/smcrd-verbs-XXXXXX";
 
@@ -431,7 +433,7 @@ static void counters(void **state)
 	assert_int_equal(before.tx_packets, 17);
 	assert_int_equal(before.duplicates, 3);
 	assert_int_equal(before.naks_received, 0);
-	put("ports/1/counters/port_xmit_packets", "40\n"); /* comes first */
+	put("ports/1/counters/port_xmit_packets", "40\n"); /* this counter was not there before */
 	put("ports/1/counters/port_xmit_data", "100\n");   /* words of 4 bytes */
 	put("ports/1/hw_counters/duplicate_request", "1\n");
 	verbs_counters_read(dir, &stats);
@@ -440,7 +442,7 @@ static void counters(void **state)
 	verbs_counters_subtract(&stats, &before);
 	assert_int_equal(stats.tx_packets, 23);
 	assert_int_equal(stats.tx_bytes, 400);
-	assert_int_equal(stats.duplicates, 1); /* it was reset */
+	assert_int_equal(stats.duplicates, 1); /* the device has set it back */
 }
 
 int main(void)

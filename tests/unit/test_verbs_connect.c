@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A queue pair of libibverbs is connected only when the host knows who has the peer's address: the
- * kernel, and all links with us, would wait for that. Without a device: ibv_modify_qp() is here. */
+/* A queue pair of libibverbs is connected only if the host knows the MAC for the peer's address:
+ * otherwise the kernel would wait for it, and with it all links of smcrd. There is no device: the
+ * test has its own ibv_modify_qp(). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,7 +100,7 @@ static struct rnic_qp_peer peer_at(const uint8_t gid[16], bool named)
 	return peer;
 }
 
-/** Nobody answers for the address: refused, and nothing is left. */
+/** No host answers for the address: the queue pair is not connected, and nothing is left behind. */
 static void who_is_not_there(void **state)
 {
 	static const uint8_t near[] = { IPV4(10, 0, 7, 255) }, near6[16] = { 0x20, 1, [15] = 9 };
@@ -114,7 +115,7 @@ static void who_is_not_there(void **state)
 		assert_int_equal(host.unset, 1);
 		assert_int_equal(qp.state, VERBS_QP_INIT);
 		assert_false(qp.neigh);
-		/* now somebody does */
+		/* now a host answers */
 		host.known = true;
 		assert_int_equal(verbs_qp_connect(&qp.base, &peer), 0);
 		assert_int_equal(modified, 1);
@@ -123,8 +124,8 @@ static void who_is_not_there(void **state)
 	}
 }
 
-/** A peer from behind a gateway that has named no MAC, whoever has named one, and ourselves: where
- *  the host is asked, and where it has nothing to say. */
+/** The host is asked about a peer behind a gateway that has told no MAC, and about any peer that
+ *  has told one. It is not asked about addresses that tell the MAC, nor about this host. */
 static void who_is_asked_about(void **state)
 {
 	static const struct {
@@ -133,8 +134,8 @@ static void who_is_asked_about(void **state)
 	} rows[] = {
 		{ { IPV4(10, 0, 8, 1) }, false, false },
 		{ { IPV4(10, 0, 8, 1) }, true, true },
-		{ { IPV4(10, 0, 4, 1) }, true, false },           /* we ourselves */
-		{ { 0xFE, 0x80, [15] = 5 }, true, false },        /* it contains its MAC */
+		{ { IPV4(10, 0, 4, 1) }, true, false },           /* this host */
+		{ { 0xFE, 0x80, [15] = 5 }, true, false },        /* the address contains the MAC */
 		{ { 0x20, 1, [7] = 1, [15] = 5 }, false, false }, /* another network */
 		{ { 0x20, 1, [15] = 5 }, false, true },
 	};
@@ -150,7 +151,7 @@ static void who_is_asked_about(void **state)
 	}
 }
 
-/** A host that does not say whether it knows. */
+/** The host cannot tell whether it knows the MAC. */
 static void no_word_of_the_host(void **state)
 {
 	static const struct rnic_host_ops silent = { neigh_set, neigh_unset, NULL };

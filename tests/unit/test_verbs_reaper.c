@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is given back to the kernel on a thread: in order, and nobody waits for what takes long. */
+/* Objects that a thread gives back to the kernel: in order, and nobody waits for one that takes
+ * long. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,8 @@
 #define PATIENCE_S 60
 
 static sem_t gate, over;
-static unsigned int done[JOBS + 1], num_done; /* numbers of jobs, in their order */
+static unsigned int done[JOBS + 1],
+	num_done; /* numbers of the jobs that are done, in their order */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct numbered {
@@ -107,7 +109,7 @@ static void nobody_waits_for_one_that_takes_long(void **state)
 	verbs_reaper_do(reaper, job(stuck, 0));
 	for (unsigned int i = 1; i < JOBS; i++)
 		verbs_reaper_do(reaper, job(quick, i));
-	assert_int_equal(so_far(), 0); /* nor does one overtake it */
+	assert_int_equal(so_far(), 0); /* none overtakes another */
 	assert_true(verbs_reaper_busy(reaper));
 	sem_post(&gate);
 	for (int ms = 0; verbs_reaper_busy(reaper) && ms < PATIENCE_S * 1000; ms++)
@@ -117,7 +119,7 @@ static void nobody_waits_for_one_that_takes_long(void **state)
 	all_in_order(JOBS);
 }
 
-/* A device that is closed while the kernel still has its queue pairs. */
+/* A device is closed while the kernel still has its queue pairs. */
 static void the_end_waits_for_none(void **state)
 {
 	struct verbs_reaper *reaper = *state;

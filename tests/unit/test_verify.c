@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a handed-over socket must be for a rendezvous, by what the BPF programs know. Needs root. */
+/* What the BPF programs must know of a socket so that a rendezvous may begin on it. Needs root. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,7 +30,7 @@
 
 #define PATIENCE_S 10
 
-/* All tests run in one network namespace of their own, with the option attached to it. */
+/* All tests share a network namespace of their own, with the option attached. */
 static struct rdv_option *option;
 static struct event_base *base;
 
@@ -86,7 +86,7 @@ static int connect_to(int fd, const struct sockaddr_in *addr)
 
 struct ends {
 	int client, server;
-	struct sockaddr_in addr; /* where the server listened */
+	struct sockaddr_in addr; /* where the server has listened */
 };
 
 static struct ends connected(bool client_claimed, bool server_claimed)
@@ -110,7 +110,7 @@ static void close_ends(struct ends *ends)
 static int verify(int fd, enum ipc_handover_kind kind, struct rdv_verdict *ret_verdict)
 {
 	int r = rdv_verify_socket(option, fd, kind, ret_verdict);
-	/* A refusal has a sentence, consent has none. */
+	/* A refusal has a sentence, otherwise there is none. */
 	assert_int_equal(r < 0, ret_verdict->text[0] != '\0');
 	return r;
 }
@@ -189,7 +189,7 @@ static void a_claim_tells_user_and_program(void **state)
 	int listener = listen_on_loopback(false, 4, &addr);
 	assert_int_equal(setsockopt(listener, IPC_SOL_SMCR, IPC_SO_CLAIM, &claim, sizeof(claim)),
 			 0);
-	/* In a child: this process stays root. */
+	/* In a child process: this process stays root. */
 	pid_t child = fork();
 	if (child == 0) {
 		bool ok = setuid(4711) == 0;
@@ -221,7 +221,8 @@ static struct ends connected_to(int listener, const struct sockaddr_in *addr)
 	return ends;
 }
 
-/* Why the client's side did not send the option, the server's not answer it. */
+/* The reasons why the client's side did not send the option, and the server's side did not answer
+ * it. */
 static void expect_reasons(int listener, const struct sockaddr_in *addr, uint32_t client,
 			   uint32_t server)
 {
@@ -290,7 +291,7 @@ static void the_last_place_counts_and_empty_ones_do_not(void **state)
 	close(listener);
 }
 
-/* Both sides of these connections are this host: an allowed one is counted twice. */
+/* Both ends of these connections are on this host: a connection that is allowed counts twice. */
 static void what_no_rule_allows_is_denied(void **state)
 {
 	struct sockaddr_in addr;
@@ -314,7 +315,7 @@ static void what_no_rule_allows_is_denied(void **state)
 	close(listener);
 }
 
-/* The client's side does not know the program, the server's says that it is this one. */
+/* The client's side does not know the server's program. The server's side does, and denies. */
 static void a_server_is_judged_by_who_listens(void **state)
 {
 	const struct ipc_claim claim = { .wanted = 1,
@@ -338,7 +339,7 @@ static void own_addresses_stay_tcp(void **state)
 	(void)state;
 	int listener = listen_on_loopback(true, 4, &addr);
 	expect_reasons(listener, &addr, 0, 0);
-	/* Once any is known loopback counts as own. */
+	/* As soon as an own address is known, loopback addresses count as own. */
 	assert_int_equal(rdv_option_own_address(option, &own, true), 0);
 	assert_int_equal(rdv_option_own_address(option, &own, true), 0);
 	expect_reasons(listener, &addr, SMCR_REASON_OWN_HOST, SMCR_REASON_PEER_NO_SMC);
@@ -379,7 +380,7 @@ static void short_connections_are_left_on_tcp_but_for_a_sample(void **state)
 	for (size_t i = 0; i < 2; i++) {
 		assert_int_equal(rdv_option_set_short(option, where[i], true), 0);
 		unsigned int n = count_tried(listener, &addr, 1600);
-		/* One of 32, by chance: 50, give or take 7. */
+		/* One in 32 is tried, by chance: that is 50, with a deviation of 7. */
 		assert_in_range(n, 15, 110);
 		assert_int_equal(rdv_option_short_counts(option, where[i], &left, &tried), 0);
 		assert_int_equal(tried, n);
@@ -388,7 +389,7 @@ static void short_connections_are_left_on_tcp_but_for_a_sample(void **state)
 		assert_int_equal(rdv_option_set_short(option, where[i], false), -ENOENT);
 		assert_int_equal(count_tried(listener, &addr, 40), 40);
 	}
-	/* Who would rather fail than use TCP is not kept from SMC-R for being short. */
+	/* A program that requires SMC-R gets it even where connections are short. */
 	const struct ipc_claim claim = { .wanted = 1, .flags = IPC_CLAIM_REQUIRED };
 	assert_int_equal(rdv_option_set_short(option, &peer, true), 0);
 	for (int i = 0; i < 40; i++) {
@@ -403,7 +404,7 @@ static void short_connections_are_left_on_tcp_but_for_a_sample(void **state)
 		close(accept(listener, NULL, NULL));
 	}
 	assert_int_equal(rdv_option_set_short(option, &peer, false), 0);
-	/* Another port of the peer is another place. */
+	/* Another port of the peer counts for itself. */
 	peer.port++;
 	assert_int_equal(rdv_option_set_short(option, &peer, true), 0);
 	assert_int_equal(count_tried(listener, &addr, 40), 40);
@@ -464,7 +465,7 @@ static void an_unclaimed_socket_is_refused(void **state)
 	assert_refused(ends.client, IPC_HANDOVER_CONNECTED, -EACCES, "not claimed");
 	assert_int_equal(rdv_verify_socket(NULL, ends.client, IPC_HANDOVER_CONNECTED, &verdict),
 			 -EOPNOTSUPP);
-	/* It is fit otherwise: what is known of it is filled in. */
+	/* All that is known of the socket is filled in, though the kind does not fit. */
 	assert_int_equal(verdict.peer.port, ntohs(ends.addr.sin_port));
 	close_ends(&ends);
 }
@@ -492,7 +493,7 @@ static void bytes_that_passed_are_noticed_and_waiting_ones_allowed(void **state)
 	struct ends ends = connected(true, true);
 	char byte;
 	(void)state;
-	/* The client's Proposal may be there before accept() returned, and even its end. */
+	/* The client's Proposal may come before accept() returns, and so may its FIN. */
 	assert_int_equal(send(ends.client, "proposal", 8, 0), 8);
 	assert_int_equal(verify(ends.server, IPC_HANDOVER_ACCEPTED, &verdict), 0);
 	assert_refused(ends.client, IPC_HANDOVER_CONNECTED, -EISCONN, "8 bytes sent");
@@ -522,7 +523,7 @@ static void a_deferred_fast_open_connect_is_refused(void **state)
 	close(listener);
 }
 
-/* ---- the mark of a promise */
+/* ---- the mark on promised sockets */
 
 static int syn_retries(int fd)
 {
@@ -537,7 +538,7 @@ static void set_syn_retries(int fd, int value)
 	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &value, sizeof(value)), 0);
 }
 
-/* The daemon dies and another one starts. */
+/* The daemon dies, and another one starts. */
 static void restart_option(void)
 {
 	char text[RDV_TEXT_MAX];
@@ -557,10 +558,10 @@ static void a_promise_outlives_the_daemon(void **state)
 	assert_true(verdict.marked);
 	assert_int_equal(verdict.option.negotiated, IPC_NEGOTIATED_YES);
 	assert_int_equal(verdict.option.role, SMCR_ROLE_SERVER);
-	/* Nor does it take BPF to keep it. */
+	/* The mark also counts without BPF programs. */
 	assert_int_equal(rdv_verify_socket(NULL, ends.server, IPC_HANDOVER_ACCEPTED, &verdict), 0);
 	assert_int_equal(verdict.option.negotiated, IPC_NEGOTIATED_YES);
-	/* It says nothing about a socket of connect(). */
+	/* On a socket of connect() the mark means nothing. */
 	set_syn_retries(ends.client, IPC_PROMISE_MARK);
 	assert_refused(ends.client, IPC_HANDOVER_CONNECTED, -EACCES, "not claimed");
 	rdv_unmark(ends.server, &verdict);
@@ -581,7 +582,7 @@ static void a_refused_socket_tells_its_promise_too(void **state)
 	close(ends.client);
 	assert_int_equal(verify(ends.server, IPC_HANDOVER_ACCEPTED, &verdict), -ENOTCONN);
 	assert_int_equal(verdict.option.negotiated, IPC_NEGOTIATED_YES);
-	/* What a program would read. */
+	/* the byte that the program would read */
 	assert_int_equal(recv(ends.server, &byte, 1, 0), 1);
 	close(ends.server);
 }
@@ -655,7 +656,7 @@ static void who_is_at_a_limit_promises_nothing(void **state)
 	PROVES("TCPO-8");
 }
 
-/* Claims by another user, in a child: a listener that this process goes on with. */
+/* In a child process another user claims the listener, which this process goes on using. */
 static void claim_as(int fd, uid_t uid)
 {
 	int status;
@@ -697,9 +698,9 @@ static void a_listener_counts_on_who_claimed_it_last(void **state)
 	close(listener);
 }
 
-/* ---- connect() in progress */
+/* ---- connect() that is in progress */
 
-/* A listener whose queue is full: SYNs are dropped until the first connection is accepted. */
+/* A listener with a full queue: SYNs are dropped until the first connection is accepted. */
 struct full {
 	int listener, first;
 	struct sockaddr_in addr;
@@ -756,7 +757,7 @@ static void on_connected(void *ctx, int error, const struct rdv_option_state *st
 	event_base_loopbreak(base);
 }
 
-/* Run the loop until on_connected(), or patience ends. */
+/* Runs the loop until on_connected() is called, or for as long as the test waits. */
 static void await_connected(void)
 {
 	struct timeval tv = { .tv_sec = PATIENCE_S };
@@ -804,7 +805,8 @@ static void a_refused_connect_tells_the_error(void **state)
 	await_connected();
 	assert_int_equal(outcome.calls, 1);
 	assert_int_equal(outcome.error, ECONNREFUSED);
-	/* Handed over only now, when even the error is gone: the daemon still learns where to. */
+	/* The socket is handed over after the error was read: the daemon still learns the peer's
+	 * address. */
 	assert_int_equal(verify(fd, IPC_HANDOVER_CONNECTING, &verdict), 0);
 	assert_int_equal(verdict.peer.port, ntohs(full.addr.sin_port));
 	assert_int_equal(rdv_connect_wait(base, option, fd, on_connected, &outcome, &wait), 0);
@@ -826,7 +828,7 @@ static void a_cancelled_wait_stays_silent(void **state)
 	rdv_connect_wait_cancel(wait);
 	event_base_loop(base, EVLOOP_NONBLOCK);
 	assert_int_equal(outcome.calls, 0);
-	/* And one for a connect() that is over already speaks at once. */
+	/* Waiting for a connect() that is over calls back at once. */
 	assert_int_equal(rdv_connect_wait(base, option, ends.client, on_connected, &outcome, &wait),
 			 0);
 	assert_int_equal(outcome.calls, 0);

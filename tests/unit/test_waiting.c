@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether the event loop looks for more work before it sleeps. */
+/* Whether the event loop polls for more work before it sleeps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static bool look(struct fixture *f)
 	return waiting_look(&f->waiting, f->work, f->now);
 }
 
-/* Work comes so long after the last; until then the loop looks every 10 us, or sleeps. */
+/* Work comes so long after the last work. Until then the loop polls every 10 us, or sleeps. */
 static void work_after(struct fixture *f, uint64_t us)
 {
 	const uint64_t end = f->now + us;
@@ -42,7 +42,7 @@ static void it_looks_after_work_for_a_while(void **state)
 	struct fixture f;
 	(void)state;
 	open_fixture(&f, MOST);
-	assert_false(look(&f)); /* nothing has come yet */
+	assert_false(look(&f)); /* there is no work yet */
 	f.work++;
 	assert_true(look(&f));
 	f.now += MOST - 1;
@@ -50,7 +50,7 @@ static void it_looks_after_work_for_a_while(void **state)
 	f.now++;
 	assert_false(look(&f));
 	f.now += 1000000;
-	assert_false(look(&f)); /* woken by a timer: no work */
+	assert_false(look(&f)); /* a timer has woken the loop: no work */
 	assert_int_equal(f.waiting.counts.spins, 1);
 	assert_int_equal(f.waiting.counts.vain, 1);
 	assert_int_equal(f.waiting.counts.sleeps, 3);
@@ -66,7 +66,7 @@ static void what_is_found_is_no_vain_look(void **state)
 	assert_true(look(&f));
 	assert_true(f.waiting.counts.spins >= 99);
 	assert_int_equal(f.waiting.counts.vain, 0);
-	assert_true(f.waiting.counts.sleeps <= 1); /* before the first */
+	assert_true(f.waiting.counts.sleeps <= 1); /* before the first work */
 }
 
 static void it_ceases_where_looks_find_nothing(void **state)
@@ -89,14 +89,14 @@ static void it_begins_again_where_they_would(void **state)
 	for (int i = 0; i < 100; i++)
 		work_after(&f, 500);
 	assert_false(look(&f));
-	/* Asleep it saw this work later than it came. */
+	/* The loop slept, and so found this work later than it came. */
 	for (int i = 0; i < 10; i++)
 		work_after(&f, MOST + 10);
 	assert_true(look(&f));
 }
 
-/* A request every millisecond, whose answer and acknowledgement come soon: two of three looks pay.
- */
+/* A request every millisecond, whose answer and ACK come soon after it: two of three polls find
+ * work. */
 static void one_look_in_three_pays(void **state)
 {
 	struct fixture f;

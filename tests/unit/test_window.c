@@ -7,7 +7,8 @@
 #define B_FLAG SMCR_CDC_WRITE_BLOCKED
 #define R_FLAG SMCR_CDC_CONS_UPDATE_REQ
 
-/* WIN-1 as a table: U, window as the sender knows it, bytes consumed since, CDC or not. */
+/* WIN-1 as a table: U, the window that the sender knows, bytes consumed since, and whether a CDC
+ * is sent. */
 static void update_rule(void **state)
 {
 	(void)state;
@@ -24,7 +25,7 @@ static void update_rule(void **state)
 		{ 10000, 4999, 5000, true },
 		{ 9999, 5000, 4999, false }, /* half is 4999.5 */
 		{ 9999, 4999, 5000, true },
-		/* at least a tenth, exact where U/10 is none */
+		/* at least a tenth; exact where U/10 is no integer */
 		{ 10000, 100, 999, false },
 		{ 10000, 100, 1000, true },
 		{ 9996, 100, 999, false },
@@ -49,7 +50,8 @@ static void update_rule(void **state)
 	PROVES("WIN-1");
 }
 
-/* The same through the engine: reading in small steps, one CDC when both conditions hold. */
+/* The same with the engine: the program reads in small steps, and one CDC is sent when both
+ * conditions hold. */
 static void update_while_reading(void **state)
 {
 	(void)state;
@@ -73,7 +75,7 @@ static void update_while_reading(void **state)
 	PROVES("WIN-1");
 }
 
-/* WIN-2: a CDC for data carries the consumer position and counts as update. */
+/* WIN-2: a CDC for data has the consumer cursor, and counts as an update. */
 static void data_carries_the_position(void **state)
 {
 	(void)state;
@@ -85,13 +87,13 @@ static void data_carries_the_position(void **state)
 	connfix_write(f, 10);
 	expect_w(f, 4, 13);
 	expect_cdc(f, 0, 14, 0, 904, 0, 0);
-	connfix_read(f, 999); /* from 900 on: below a tenth again */
+	connfix_read(f, 999); /* counted from 900 on: less than a tenth */
 	expect_none(f);
 	connfix_free(f);
 	PROVES("WIN-2");
 }
 
-/* WIN-3: B asks for a CDC after every consumption, until a CDC without it. */
+/* WIN-3: while B is set, the peer gets a CDC after every consumption. */
 static void blocked_peer(void **state)
 {
 	(void)state;
@@ -112,8 +114,8 @@ static void blocked_peer(void **state)
 	PROVES("WIN-3");
 }
 
-/* WIN-7: the peer says that it is blocked though everything was read here. No consumption will come
- * that could tell it, so it is told at once. */
+/* WIN-7: the peer sets B though everything was read here. No further consumption will send it the
+ * cursor, so it gets a CDC at once. */
 static void blocked_peer_with_an_old_position(void **state)
 {
 	(void)state;
@@ -122,7 +124,7 @@ static void blocked_peer_with_an_old_position(void **state)
 	connfix_peer_cdc(f);
 	connfix_read(f, 400);
 	connfix_peer_flags(f, B_FLAG, 0);
-	expect_none(f); /* 100 are left to be read */
+	expect_none(f); /* 100 bytes are still unread */
 	connfix_peer_flags(f, 0, 0);
 	connfix_read(f, 100);
 	expect_none(f);
@@ -132,7 +134,8 @@ static void blocked_peer_with_an_old_position(void **state)
 	PROVES("WIN-7");
 }
 
-/* WIN-4: R asks for the position at once, also if it is no news (A66), and at each consumption. */
+/* WIN-4: R asks for the consumer cursor at once, even if it is not new (A66), and after each
+ * consumption. */
 static void update_requested(void **state)
 {
 	(void)state;
@@ -154,7 +157,7 @@ static void update_requested(void **state)
 	PROVES("WIN-4");
 }
 
-/* WIN-5: no delay for small writes, whatever is outstanding. */
+/* WIN-5: small writes are not delayed, whatever is outstanding. */
 static void small_sends(void **state)
 {
 	(void)state;
@@ -168,8 +171,8 @@ static void small_sends(void **state)
 	PROVES("WIN-5");
 }
 
-/* CDC-10, CDC-16: never past what the peer has read; B when full, taken back with the first CDC
- * after, for which one goes alone if there are no data. */
+/* CDC-10, CDC-16: no write goes beyond what the peer has read. B is set when the window is full,
+ * and cleared by the next CDC; if there are no data, a CDC is sent for that alone. */
 static void own_window(void **state)
 {
 	(void)state;
@@ -185,11 +188,11 @@ static void own_window(void **state)
 	f->peer_cons += 300;
 	connfix_peer_cdc(f);
 	expect_w(f, 4, 303);
-	expect_cdc(f, 1, 304, 0, 4, B_FLAG, 0); /* 700 wait */
+	expect_cdc(f, 1, 304, 0, 4, B_FLAG, 0); /* 700 bytes wait */
 	f->peer_cons += 700;
 	connfix_peer_cdc(f);
 	expect_w(f, 304, 1003);
-	expect_cdc(f, 1, 1004, 0, 4, B_FLAG, 0); /* nothing waits, but full */
+	expect_cdc(f, 1, 1004, 0, 4, B_FLAG, 0); /* no bytes wait, but the window is full */
 	f->peer_cons += 1;
 	connfix_peer_cdc(f);
 	expect_cdc(f, 1, 1004, 0, 4, 0, 0);
@@ -200,8 +203,8 @@ static void own_window(void **state)
 	PROVES("CDC-10 CDC-16");
 }
 
-/* A connection takes no more than half of the link, goes on with its own completions, and says in
- * one CDC what has gathered meanwhile. */
+/* A connection takes half of a link's send queue at most, goes on when its own requests complete,
+ * and then sends one CDC for all that waits. */
 static void share_of_the_link(void **state)
 {
 	(void)state;
@@ -220,7 +223,7 @@ static void share_of_the_link(void **state)
 	connfix_free(f);
 }
 
-/* A full link: consumer updates and data wait, and one list tells everything. */
+/* The link is full: consumer updates and data wait, and later one list has them all. */
 static void no_room_on_the_link(void **state)
 {
 	(void)state;
@@ -229,7 +232,7 @@ static void no_room_on_the_link(void **state)
 	struct smcr_wr wr = { .addr = "x", .length = 1 };
 	const struct smcr_tx_entry entry = { .kind = SMCR_TX_WRITE };
 	uint64_t first = f->link->tx_next;
-	while (smcr_link_room(f->link, 1)) /* the others' requests */
+	while (smcr_link_room(f->link, 1)) /* requests of other connections */
 		smcr_link_post(f->link, &wr, &entry, 1);
 	uint64_t last = f->link->tx_next - 1;
 	connfix_write(f, 100);
@@ -240,7 +243,7 @@ static void no_room_on_the_link(void **state)
 	connfix_read(f, 20);
 	expect_none(f);
 	smcr_engine_send_done(f->engine, f->link->ref, first, SMCR_SEND_OK, NULL);
-	expect_none(f); /* one free place is not enough for a write and its CDC */
+	expect_none(f); /* a write and its CDC need two places */
 	smcr_engine_send_done(f->engine, f->link->ref, last, SMCR_SEND_OK, NULL);
 	expect_w(f, 4, 303);
 	expect_cdc(f, 0, 304, 0, 34, 0, 0);
@@ -249,14 +252,15 @@ static void no_room_on_the_link(void **state)
 	PROVES("WIN-2 CDC-4");
 }
 
-/* WIN-7, CDC-10, RMB-11: whatever the two programs do, in both dialects, all bytes arrive in order
- * (the readers check them), no write leaves the window (the RNIC checks) and nobody hangs. */
 static uint32_t random32(uint64_t *seed)
 {
 	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
 	return (uint32_t)(*seed >> 33);
 }
 
+/* WIN-7, CDC-10, RMB-11: whatever the two programs do, in both dialects, all bytes arrive in order
+ * (the readers check them), no write leaves the window (the RNIC checks), and no program waits for
+ * ever. */
 static void flow(uint64_t seed, bool deployed, uint32_t element)
 {
 	static const size_t total = 200000;
@@ -291,7 +295,7 @@ static void flow(uint64_t seed, bool deployed, uint32_t element)
 			got[i] += n;
 			break;
 		case 2: connfix_deliver(f[i]); break;
-		default: /* acknowledged after it was carried out */
+		default: /* acknowledged later than carried out */
 			n = connfix_in_flight(f[i]);
 			n = n ? random32(&seed) % n + 1 : 0;
 			if (n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is shown of texts from elsewhere. */
+/* Texts from elsewhere, as they are shown. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,8 +25,8 @@ static void what_is_no_character_becomes_a_question_mark(void **state)
 		{ "cut \xE2\x82' is", "cut ?\?' is" },
 		{ "\xF0\x9F\x90", "???" },
 		{ "\x1B[31m\t\x7F", "?[31m??" },
-		{ "\xC2\x9B", "??" },                  /* CSI in one character */
-		{ "\xC0\xAF \xE0\x80\xAF", "?? ???" }, /* longer than need be */
+		{ "\xC2\x9B", "??" },                  /* CSI as one character */
+		{ "\xC0\xAF \xE0\x80\xAF", "?? ???" }, /* longer encodings than necessary */
 		{ "\xED\xA0\x80 \xF4\x90\x80\x80", "??? ????" },
 		{ "\xFF\xFE\x80", "???" },
 		{ "\xEF\xBF\xBE \xEF\xBF\xBF \xEF\xBF\xBD", "??? ??? \xEF\xBF\xBD" },
@@ -46,7 +46,7 @@ static void what_is_no_character_becomes_a_question_mark(void **state)
 	}
 }
 
-/* Whatever three bytes there are. */
+/* Any three bytes. */
 static void json_takes_it(void **state)
 {
 	(void)state;
