@@ -277,12 +277,14 @@ static struct smcr_link *link_that_knows(const struct smcr_slab *slab)
  * attempt. An RMB of which the peer has no RToken on any link is freed at once. */
 static bool withdrawable(struct smcr_slab *slab)
 {
+	struct smcr_lgr *lgr = slab->lgr;
 	if (slab->state != SMCR_SLAB_DELETING && !smcr_slab_deletable(slab))
 		return false;
 	slab->state = SMCR_SLAB_DELETING;
 	if (link_that_knows(slab))
 		return true;
 	withdrawn(slab);
+	smcr_llc_kick(lgr); /* ADD LINK may have waited for the end of the RMB */
 	return false;
 }
 

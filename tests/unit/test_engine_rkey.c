@@ -123,6 +123,37 @@ static void unused_rmb_is_deleted(void **state)
 	PROVES("RKEY-13 RKEY-14");
 }
 
+/** An RMB is being withdrawn, and the peer has its RToken on no link any more, because the link of
+ * the DELETE RKEY was the only one: the RMB is freed without a message. ADD LINK, which has to wait
+ * for such an RMB, follows at once. */
+static void add_link_follows_a_silent_end(void **state)
+{
+	(void)state;
+	int c[6];
+	struct pair *pair = pair_grouped(2, &c[0]);
+	uint64_t id;
+	fill_first_rmb(pair, c + 1, 5);
+	pair_close(pair, c[4]);
+	pair_close(pair, c[5]);
+	for (int side = 0; side < 2; side++) {
+		struct smcr_device_info info = pair_device(side, 2);
+		pair_add_device_quietly(pair, side, &info);
+	}
+	struct smcr_slab *slab = pair_lgr(pair, S)->rmbs->next;
+	slab->state = SMCR_SLAB_DELETING;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		slab->reg[i].told = false;
+	const struct smcr_command add = { .type = SMCR_COMMAND_LINK_ADD,
+					  .lgr = pair_lgr_view(pair, S).id };
+	assert_int_equal(smcr_engine_command(pair->side[S].engine, &add, &id), 0);
+	pair_pump(pair);
+	assert_int_equal(pair_lgr_view(pair, S).num_rmbs, 1);
+	assert_int_equal(pair_link_view(pair, S, 3).state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, C, 3).state, SMCR_LINK_ACTIVE);
+	pair_exchange(pair, c[0]);
+	pair_free(pair);
+}
+
 static void delete_unknown_rkeys(void **state)
 {
 	(void)state;
@@ -551,6 +582,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(both_sides_add_an_rmb),
 		cmocka_unit_test(unused_rmb_is_deleted),
+		cmocka_unit_test(add_link_follows_a_silent_end),
 		cmocka_unit_test(delete_unknown_rkeys),
 		cmocka_unit_test(delete_rkey_reply),
 		cmocka_unit_test(negative_delete_is_only_logged),
