@@ -250,11 +250,8 @@ static void link_add(struct smcr_pending *pending, struct smcr_lgr *lgr)
 			  : !smcr_llc_unused_device(lgr, NULL)) {
 		finish(pending, -ENODEV,
 		       "Every RNIC on the LAN of link group %u has a link already.", lgr->id);
-	} else if (server) {
-		smcr_llc_want_link(lgr, SMCR_ADD_OPERATOR);
 	} else {
-		lgr->llc->add.wanted = true;
-		smcr_llc_kick(lgr);
+		smcr_llc_want_link(lgr, SMCR_ADD_OPERATOR);
 	}
 }
 

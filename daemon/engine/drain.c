@@ -57,14 +57,8 @@ void smcr_drain_leave(struct smcr_lgr *lgr)
 /** The group's links are all on drained RNICs: try for a link on another RNIC. */
 static void want_another(struct smcr_lgr *lgr)
 {
-	if (lgr->state != SMCR_LGR_ACTIVE || !smcr_drain_is_everywhere(lgr))
-		return;
-	if (lgr->role == SMCR_ROLE_SERVER) {
+	if (lgr->state == SMCR_LGR_ACTIVE && smcr_drain_is_everywhere(lgr))
 		smcr_llc_want_link(lgr, SMCR_ADD_OPERATOR);
-		return;
-	}
-	lgr->llc->add.wanted = true;
-	smcr_llc_kick(lgr);
 }
 
 /** Keep links whose deletion the server has not begun. A client has asked for the deletion

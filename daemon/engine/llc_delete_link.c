@@ -179,8 +179,8 @@ void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc
 	}
 	if (missed(flow->subject))
 		smcr_llc_want_link(lgr, SMCR_ADD_LOSS);
-	else if (flow->subject->deletion.reason == SMCR_LLC_DEL_OPERATOR) /* no successor (A50) */
-		smcr_timer_stop(lgr->engine, &flow->add.retry);
+	else if (flow->subject->deletion.reason == SMCR_LLC_DEL_OPERATOR)
+		smcr_llc_link_goes(flow->subject, true);
 	smcr_llc_link_agreed_gone(flow->subject); /* DELL-1 */
 	if (flow->step == SMCR_LLC_S_DELETE_ADDED)
 		smcr_llc_end(lgr, SMCR_LLC_FAILED, "the new link could not be used");
@@ -395,7 +395,7 @@ static void delete_ordered(struct smcr_link *link, struct smcr_link *target,
 	smcr_llc_send(link, &reply);
 	tell_deleted(target, smcr_failover_leave(target), msg->delete_link.reason);
 	if (target->was_active) /* else an attempt to add it ends, and has a pause of its own */
-		smcr_llc_link_goes(lgr, operator_wants(target, msg));
+		smcr_llc_link_goes(target, operator_wants(target, msg));
 	smcr_llc_first_contact_over(lgr); /* RV-12, ERR-28 */
 }
 

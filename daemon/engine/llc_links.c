@@ -232,11 +232,19 @@ enum smcr_notice_answer smcr_llc_notice_decide(unsigned int links, bool asymmetr
 
 /* ---- occasions ---- */
 
+/** Does this occasion still count after an operator has deleted a link (A50)? The others may be
+ * attempts to replace what the operator does not want. */
+static bool outlasts_operator(enum smcr_add_occasion why)
+{
+	return why == SMCR_ADD_RNIC || why == SMCR_ADD_LOSS || why == SMCR_ADD_OPERATOR;
+}
+
 static void want(struct smcr_lgr *lgr, enum smcr_add_occasion why)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
+	if (!flow->add.wanted || !outlasts_operator(flow->add.why))
+		flow->add.why = why;
 	flow->add.wanted = true;
-	flow->add.why = why;
 	flow->add.client_changed |=
 		why == SMCR_ADD_NOTICE || why == SMCR_ADD_TIMER || why == SMCR_ADD_OPERATOR;
 	smcr_llc_kick(lgr);
@@ -254,7 +262,7 @@ void smcr_llc_want_link(struct smcr_lgr *lgr, enum smcr_add_occasion why)
 	struct smcr_engine *engine = lgr->engine;
 	struct smcr_llc_flow *flow = lgr->llc;
 	uint64_t again = flow->add.last + engine->config.add_link_retry;
-	if (lgr->role != SMCR_ROLE_SERVER || lgr->state == SMCR_LGR_TERMINATING) /* LG-10 */
+	if (lgr->state == SMCR_LGR_TERMINATING)
 		return;
 	if (why == SMCR_ADD_RNIC || why == SMCR_ADD_NOTICE)
 		forget_failures(lgr);
@@ -283,13 +291,7 @@ void smcr_llc_rnic_back(struct smcr_lgr *lgr, const struct smcr_device *device)
 		mark_going_link(lgr, device);
 		return;
 	}
-	if (lgr->role == SMCR_ROLE_SERVER) {
-		smcr_llc_want_link(lgr, SMCR_ADD_RNIC); /* ADDL-14 */
-		return;
-	}
-	forget_failures(lgr);
-	lgr->llc->add.wanted = true; /* ADDL-15 */
-	smcr_llc_kick(lgr);
+	smcr_llc_want_link(lgr, SMCR_ADD_RNIC); /* ADDL-14, ADDL-15 */
 }
 
 void smcr_llc_rnic_appeared(struct smcr_engine *engine, const struct smcr_device *device)
@@ -479,12 +481,27 @@ static void ask_again(struct smcr_lgr *lgr)
 		smcr_timer_start(lgr->engine, retry, lgr->engine->config.add_link_retry);
 }
 
-void smcr_llc_link_goes(struct smcr_lgr *lgr, bool by_operator)
+/** An operator deletes a link. Attempts that would bring the link back are dropped, also those that
+ * the client has asked for before it knew (A50). If the RNIC is drained, links on other RNICs are
+ * still wanted. */
+static void drop_attempts(const struct smcr_link *link)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	smcr_timer_stop(lgr->engine, &flow->add.retry);
+	flow->add.unanswered = false;
+	if (!flow->add.wanted || outlasts_operator(flow->add.why) || link->deletion.for_drain)
+		return;
+	flow->add.wanted = flow->add.client_changed = false;
+	refuse_add(lgr);
+}
+
+void smcr_llc_link_goes(const struct smcr_link *link, bool by_operator)
 {
 	if (by_operator)
-		smcr_timer_stop(lgr->engine, &lgr->llc->add.retry); /* stays so (A50) */
-	else
-		ask_again(lgr);
+		drop_attempts(link);
+	else if (link->lgr->role == SMCR_ROLE_CLIENT)
+		ask_again(link->lgr);
 }
 
 static void add_succeeded(struct smcr_lgr *lgr)

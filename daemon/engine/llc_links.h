@@ -38,16 +38,18 @@ uint32_t smcr_llc_patience(const struct smcr_lgr *lgr, const struct smcr_link *a
 /** Client: the RNIC to accept an ADD LINK on, or NULL (ADDL-3). */
 struct smcr_device *smcr_llc_device_for(const struct smcr_lgr *lgr,
 					const struct smcr_llc_add_link *request);
-/** Server: try to add a link as soon as no other exchange runs. */
+/** Try to add a link as soon as no other exchange runs. A client can only tell the server of an
+ * RNIC (LG-10). */
 void smcr_llc_want_link(struct smcr_lgr *lgr, enum smcr_add_occasion why);
 /** Server: start ADD LINK if it is due. @return true: started */
 bool smcr_llc_start_add_link(struct smcr_lgr *lgr);
 /** Client: tell the server of an RNIC without a link, if that is due (ADDL-15); or of that of the
  *  asymmetric link, if a deployed server is to try again (A70). */
 void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr);
-/** Client: the server has ordered that a link goes that was in use. If it adds none, and no
- * operator wanted that, it is asked for one (A70). */
-void smcr_llc_link_goes(struct smcr_lgr *lgr, bool by_operator);
+/** A link that was in use is deleted: the client has the order, or the server the reply to it. If
+ * an operator wants that, attempts to add a link are dropped (A50). Otherwise a client asks the
+ * server for another link if the server adds none (A70). */
+void smcr_llc_link_goes(const struct smcr_link *link, bool by_operator);
 /** Version 2: has CONFIRM RKEY room for the RToken of one more link? */
 bool smcr_llc_room_for_link(const struct smcr_lgr *lgr);
 void smcr_llc_on_request_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg);

@@ -418,6 +418,97 @@ static void operator_is_not_overruled(void **state)
 	}
 }
 
+/** While the server deletes a link, and the client has not answered yet, it is asked for a link:
+ * by the client, which did not know yet, and perhaps by somebody else. */
+static void deletion_that_is_crossed(uint8_t version, bool by_rnic, bool by_operator)
+{
+	int c;
+	uint64_t id;
+	struct pair *pair = pair_with_idle_server(version, &c);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_DELETE_LINK, .reply = true, .verdict = PAIR_HOLD
+	};
+	struct smcr_llc_msg notice = { .type = version == 1 ? SMCR_LLC_ADD_LINK
+							    : SMCR_LLC_REQUEST_ADD_LINK };
+	struct smcr_command delete = { .type = SMCR_COMMAND_LINK_DELETE,
+				       .lgr = pair_lgr_view(pair, S).id,
+				       .link = 3,
+				       .orderly = true };
+	const struct smcr_command add = { .type = SMCR_COMMAND_LINK_ADD, .lgr = delete.lgr };
+	pair_set_port(pair, S, 1, false);
+	pair_run(pair, SECOND + 1000);
+	assert_types(pair, "asymmetric-local", "asymmetric-peer");
+	pair_clear_log(pair);
+	pair_set_pick(pair, &pick);
+	assert_int_equal(smcr_engine_command(pair->side[S].engine, &delete, &id), 0);
+	pair_pump(pair);
+	assert_true(pick.seen > 0);
+	if (by_rnic)
+		pair_set_port(pair, S, 1, true);
+	if (by_operator)
+		assert_int_equal(smcr_engine_command(pair->side[S].engine, &add, &id), 0);
+	pair_inject_llc(pair, C, 1, &notice);
+	pair_set_pick(pair, NULL);
+	pair_run(pair, 3600 * (uint64_t)SECOND);
+	const char *expected = by_rnic ? "symmetric" : "single";
+	if (by_operator)
+		assert_types(pair, "asymmetric-local", "asymmetric-peer");
+	else
+		assert_types(pair, expected, expected);
+	if (!by_rnic && !by_operator)
+		assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_REQUEST_ADD_LINK, true),
+				 version == 2);
+	no_protocol_error(pair);
+	pair_exchange(pair, c);
+	pair_free(pair);
+}
+
+/** A notice that crosses an operator's DELETE LINK does not bring the link back. An RNIC that
+ * appears meanwhile is used, and an operator who wants a link gets one (A50). */
+static void notice_that_crosses_a_deletion(void **state)
+{
+	(void)state;
+	for (uint8_t version = 1; version <= 2; version++) {
+		TRIES("version %u", version);
+		deletion_that_is_crossed(version, false, false);
+		deletion_that_is_crossed(version, true, false);
+		deletion_that_is_crossed(version, false, true);
+	}
+}
+
+/** A client that cannot take what the server offers asks ever less often. */
+static enum pair_verdict spoil_offers(struct pair *pair, const struct pair_msg *msg, void *arg)
+{
+	(void)arg;
+	if (msg->from == S && !msg->is_clc && !msg->is_cdc && msg->llc.type == SMCR_LLC_ADD_LINK)
+		pair->side[C].fail_qp_create = 1;
+	return PAIR_PASS;
+}
+
+static void client_that_refuses(void **state)
+{
+	(void)state;
+	for (uint8_t version = 1; version <= 2; version++) {
+		TRIES("version %u", version);
+		int c;
+		struct pair *pair = pair_with_idle_server(version, &c);
+		pair_set_port(pair, S, 1, false);
+		pair_pump(pair);
+		pair->filter = spoil_offers;
+		const uint64_t began = pair->now;
+		for (unsigned int n = 1; n <= 8; n++) { /* after 1, 2, 4, .. s */
+			uint64_t next = began + ((uint64_t)SECOND << (n - 1));
+			pair_run(pair, next - pair->now - 1000);
+			assert_int_equal(notices(pair), n - 1);
+			pair_run(pair, 2000);
+			assert_int_equal(notices(pair), n);
+		}
+		pair->filter = NULL;
+		pair_free(pair);
+	}
+	PROVES("ERR-72");
+}
+
 /** By the RFC a server tries again by itself (ERR-70), and the client tells it only of new RNICs.
  */
 static void server_of_the_rfc_is_not_asked(void **state)
@@ -865,6 +956,8 @@ int main(void)
 		cmocka_unit_test(fewer_rmbs_than_announced),
 		cmocka_unit_test(first_rnic_returns),
 		cmocka_unit_test(notice_that_is_dropped),
+		cmocka_unit_test(notice_that_crosses_a_deletion),
+		cmocka_unit_test(client_that_refuses),
 		cmocka_unit_test(server_that_does_not_try_again),
 		cmocka_unit_test(operator_is_not_overruled),
 		cmocka_unit_test(server_of_the_rfc_is_not_asked),

@@ -343,6 +343,30 @@ static void nobody_waits_for_the_time(void **state)
 	}
 }
 
+/** A link goes because its RNIC is drained, not because an operator wants fewer links: a client
+ * that asks for one meanwhile gets it, on the RNIC that is left. */
+static void asked_for_a_link_meanwhile(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_DELETE_LINK, .reply = true, .verdict = PAIR_HOLD
+	};
+	const struct smcr_llc_msg notice = { .type = SMCR_LLC_ADD_LINK };
+	pair_set_pick(pair, &pick);
+	drain(pair, S, 1, true);
+	pair_pump(pair);
+	assert_true(pick.seen > 0);
+	pair_inject_llc(pair, C, 1, &notice);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	assert_int_equal(links_on(pair, S, 1), 0);
+	assert_int_equal(links_on(pair, S, 0), 2);
+	assert_no_reset(pair, &c, 1);
+	pair_free(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -357,6 +381,7 @@ int main(void)
 		cmocka_unit_test(both_sides_at_once),
 		cmocka_unit_test(while_a_link_is_added),
 		cmocka_unit_test(a_port_that_comes_back_stays_out_of_use),
+		cmocka_unit_test(asked_for_a_link_meanwhile),
 	};
 	return cmocka_run_group_tests_name("engine_drain", tests, NULL, NULL);
 }
