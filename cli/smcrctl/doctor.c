@@ -12,13 +12,21 @@ static const struct {
 	const char *name;
 	void (*look)(struct doctor *doctor);
 } checks[] = {
-	{ "daemon", doctor_daemon },   { "namespace", doctor_namespace },
-	{ "kernel", doctor_kernel },   { "tcp-option", doctor_option },
-	{ "rnics", doctor_rnics },     { "memory", doctor_memory },
-	{ "limits", doctor_limits },   { "firewall", doctor_firewall },
-	{ "subnets", doctor_subnets }, { "configuration", doctor_config },
-	{ "peers", doctor_peers },     { "links", doctor_links },
-	{ "guard", doctor_guard },     { "system-bus", doctor_bus },
+	{ "daemon", doctor_daemon },
+	{ "namespace", doctor_namespace },
+	{ "kernel", doctor_kernel },
+	{ "tcp-option", doctor_option },
+	{ "rnics", doctor_rnics },
+	{ "memory", doctor_memory },
+	{ "limits", doctor_limits },
+	{ "firewall", doctor_firewall },
+	{ "subnets", doctor_subnets },
+	{ "configuration", doctor_config },
+	{ "config-file", doctor_config_file },
+	{ "peers", doctor_peers },
+	{ "links", doctor_links },
+	{ "guard", doctor_guard },
+	{ "system-bus", doctor_bus },
 };
 
 json_int_t doctor_number(const json_t *object, const char *key, const char *inner)

@@ -9,7 +9,8 @@
  *   doctor_rnics.c     RDMA devices and the interfaces behind them
  *   doctor_limits.c    memory, descriptors, users at a limit
  *   doctor_network.c   the firewall, and two interfaces on one network
- *   doctor_config.c    the configuration file
+ *   doctor_config.c    may the service read the configuration?
+ *   doctor_config_file.c  does this command see the file that smcrd has read?
  *   doctor_bus.c       the system bus
  *   doctor_peers.c     peers with which SMC-R is not tried, and links with small packets
  */
@@ -46,6 +47,7 @@ void doctor_limits(struct doctor *doctor);
 void doctor_firewall(struct doctor *doctor);
 void doctor_subnets(struct doctor *doctor);
 void doctor_config(struct doctor *doctor);
+void doctor_config_file(struct doctor *doctor);
 void doctor_bus(struct doctor *doctor);
 void doctor_peers(struct doctor *doctor);
 void doctor_links(struct doctor *doctor);

@@ -43,6 +43,20 @@ static json_t *egress_guard(const struct control *control)
 	return object;
 }
 
+/* With what tools compare to find out whether they see the same file. */
+static json_t *config_file(const struct config *config)
+{
+	const struct config_main_file *file = &config->main;
+	json_t *object = json_pack("{s:s?, s:b, s:b}", "path", file->path, "named", file->named,
+				   "read", file->read);
+	if (file->read) {
+		json_object_set_new(object, "device", json_integer((json_int_t)file->device));
+		json_object_set_new(object, "inode", json_integer((json_int_t)file->inode));
+		json_object_set_new(object, "changed_us", json_integer(file->changed_us));
+	}
+	return object;
+}
+
 json_t *control_show_host(struct control *control, struct page *page, struct refusal *refusal)
 {
 	(void)page;
@@ -50,9 +64,10 @@ json_t *control_show_host(struct control *control, struct page *page, struct ref
 	json_t *missing = json_array();
 	if (control->rnics)
 		rnics_each_missing(control->rnics, add_missing, missing);
-	return json_pack("{s:o, s:I, s:o, s:o, s:b, s:o, s:o}", "netns_cookie", netns_cookie(),
+	return json_pack("{s:o, s:I, s:o, s:o, s:b, s:o, s:o, s:o}", "netns_cookie", netns_cookie(),
 			 "uid", (json_int_t)geteuid(), "descriptors_max", limit_of(RLIMIT_NOFILE),
 			 "locked_memory_max_bytes", limit_of(RLIMIT_MEMLOCK), "locks_memory",
 			 !fabric_can_share(control->fabric), "missing_rnics", missing,
-			 "egress_guard", egress_guard(control));
+			 "egress_guard", egress_guard(control), "config_file",
+			 config_file(control->config));
 }

@@ -69,7 +69,18 @@ enum config_dbus {
 	CONFIG_DBUS_AUTO, /* if there is a system bus */
 };
 
+/** The main file, as it was when it was read. */
+struct config_main_file {
+	const char *path; /* belongs to the source, or is the default path */
+	bool named;       /* by the source */
+	bool read;        /* false: there was none, which only the default path may be */
+	dev_t device;
+	ino_t inode;
+	int64_t changed_us; /* since 1970 */
+};
+
 struct config {
+	struct config_main_file main;
 	char *rnics[CONFIG_MAX_RNICS]; /* "soft:IFNAME" or "verbs:DEV[/PORT]"; none = discover */
 	size_t num_rnics;
 	char *socket_path;
@@ -112,7 +123,8 @@ const char *config_note_text(const struct config_notes *notes, size_t i);
 /** How many sentences are kept. */
 size_t config_notes_kept(const struct config_notes *notes);
 
-/** Where a configuration comes from. The strings belong to the caller. */
+/** Where a configuration comes from. The strings belong to the caller; `path` has to live as long
+ * as the configuration. */
 struct config_source {
 	const char *path; /* of the main file; NULL: the default path, where it may be missing */
 	/* From the command line, which overrides the files: */

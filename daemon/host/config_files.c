@@ -101,20 +101,19 @@ static bool can_be_read_again(const struct stat *st)
 
 /* Refuse pipes, sockets and devices: reading them may block, and gives something else next time.
  * @return a descriptor or a negative errno; -EINVAL: no regular file; -EFBIG: too large */
-static int open_file(const char *path)
+static int open_file(const char *path, struct stat *ret_stat)
 {
-	struct stat st;
 	int error = 0;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return errno == ENXIO ? -EINVAL : -errno; /* a socket */
-	if (fstat(fd, &st) < 0)
+	if (fstat(fd, ret_stat) < 0)
 		error = -errno;
-	else if (S_ISDIR(st.st_mode))
+	else if (S_ISDIR(ret_stat->st_mode))
 		error = -EISDIR;
-	else if (!can_be_read_again(&st))
+	else if (!can_be_read_again(ret_stat))
 		error = -EINVAL;
-	else if (st.st_size > MAX_FILE_SIZE)
+	else if (ret_stat->st_size > MAX_FILE_SIZE)
 		error = -EFBIG;
 	if (error)
 		close(fd);
@@ -122,11 +121,11 @@ static int open_file(const char *path)
 }
 
 /* @return 0, or a negative errno: the file cannot be read */
-static int parse_file(struct parse *parse, const char *path)
+static int parse_file(struct parse *parse, const char *path, struct stat *ret_stat)
 {
 	char *line = NULL;
 	size_t size = 0;
-	int fd = open_file(path);
+	int fd = open_file(path, ret_stat);
 	if (fd < 0)
 		return fd;
 	FILE *file = fdopen(fd, "r");
@@ -217,16 +216,32 @@ static void note_unread(struct parse *parse, const char *path, int error)
 static void parse_more(void *arg, const char *path)
 {
 	struct parse *parse = arg;
-	note_unread(parse, path, parse_file(parse, path));
+	struct stat st;
+	note_unread(parse, path, parse_file(parse, path, &st));
 }
 
 /* @return 0, or a negative errno: the main file cannot be read */
+static int parse_main(struct parse *parse, const struct config_source *source)
+{
+	struct config_main_file *file = &parse->config->main;
+	struct stat st;
+	*file = (struct config_main_file){ .path = main_file(source),
+					   .named = source->path != NULL };
+	int error = parse_file(parse, file->path, &st);
+	if (error)
+		return error == -ENOENT && !source->path ? 0 : error;
+	file->read = true;
+	file->device = st.st_dev;
+	file->inode = st.st_ino;
+	file->changed_us = ipc_config_changed_us(&st);
+	return 0;
+}
+
+/* @return as parse_main() */
 static int parse_files(struct parse *parse, const struct config_source *source)
 {
 	char directory[PATH_MAX];
-	int error = parse_file(parse, main_file(source));
-	if (error == -ENOENT && !source->path)
-		error = 0;
+	int error = parse_main(parse, source);
 	note_unread(parse, main_file(source), error);
 	more_directory(source, directory);
 	int more = each_more(directory, parse_more, parse);

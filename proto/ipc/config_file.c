@@ -30,3 +30,8 @@ const char *ipc_config_file(void)
 	pthread_once(&once, look);
 	return found;
 }
+
+int64_t ipc_config_changed_us(const struct stat *st)
+{
+	return (int64_t)st->st_mtim.tv_sec * 1000000 + st->st_mtim.tv_nsec / 1000;
+}

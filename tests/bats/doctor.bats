@@ -178,6 +178,68 @@ for line in sys.stdin:
 	jq -e '[.doctor[] | select(.check == "configuration")] | length == 1' <<<"$output"
 }
 
+# smcrd reads its configuration once: a file that is written afterwards, or that smcrd does not see, changes
+# nothing.
+@test "doctor: a configuration that is not the one that smcrd has read" {
+	hosts_up 1500
+	well a
+	smcrd_start a
+	run -0 smcrctl_on a -j doctor
+	found ok config-file "smcrd reads its configuration from $HOSTS_DIR/a.conf, as its option --config says"
+	not_found warning config-file ''
+	echo 'memory = 64M' >"$HOSTS_DIR/a.conf"
+	run -0 smcrctl_on a -j doctor
+	found warning config-file "$HOSTS_DIR/a.conf was changed after smcrd read it"
+	jq -e '.doctor[] | select(.check == "config-file" and .level == "warning") | .advice | contains("config reload")' \
+		<<<"$output"
+	run -0 as_user 65534 a -j doctor
+	found warning config-file "$HOSTS_DIR/a.conf is not as smcrd has read it: it was changed since, or smcrd sees other files"
+	smcrctl_on a config reload
+	run -0 smcrctl_on a -j doctor
+	not_found warning config-file ''
+	mv "$HOSTS_DIR/a.conf" "$HOSTS_DIR/aside"
+	run -0 smcrctl_on a -j doctor
+	found warning config-file "$HOSTS_DIR/a.conf, which smcrd has read, was removed"
+	run -0 as_user 65534 a -j doctor
+	found warning config-file "$HOSTS_DIR/a.conf, which smcrd has read, is not there for this command"
+	mv "$HOSTS_DIR/aside" "$HOSTS_DIR/a.conf"
+	run -0 smcrctl_on a -j doctor
+	not_found warning config-file ''
+}
+
+# in_other_mounts COMMAND HOST WORD..: smcrctl in a mount namespace of its own, where the shell has done COMMAND
+in_other_mounts() {
+	# shellcheck disable=SC2016 # the other shell expands
+	on "$2" unshare -m sh -c 'eval "$1" && shift && exec "$@"' - "$1" "$HOSTS_BUILD/bin/smcrctl" "${@:3}"
+}
+
+@test "doctor: a configuration that is hidden from who asks, or of another mount namespace, or not the usual one" {
+	local conf usual
+	hosts_up 1500
+	well a
+	mkdir "$HOSTS_DIR/conf"
+	conf=$HOSTS_DIR/conf/a.conf usual=/etc/smcrd/smcrd.conf
+	: >"$conf"
+	start_on a "$HOSTS_BUILD/bin/smcrd" --foreground --config "$conf" --socket "$HOSTS_DIR/a.sock" >"$HOSTS_DIR/a.log" 2>&1
+	SMCRD_PID_a=$!
+	until_true 10 answers a
+	chmod 700 "$HOSTS_DIR/conf"
+	run -0 as_user 65534 a -j doctor
+	found warning config-file "whether $conf is as smcrd has read it was not looked at: Permission denied"
+	run -0 in_other_mounts "mount -t tmpfs none '$HOSTS_DIR/conf'" a -j doctor
+	found warning config-file "smcrd, process $SMCRD_PID_a, runs in another mount namespace than this command"
+	found warning config-file "there $conf is another file"
+	jq -e --arg path "/proc/$SMCRD_PID_a/root$conf" '.doctor[] | select(.check == "config-file" and .level == "warning") |
+		.advice | contains("write " + $path)' <<<"$output"
+	run -0 in_other_mounts "mount -t tmpfs none '$HOSTS_DIR/conf' && echo >'$conf'" a -j doctor
+	found warning config-file "there $conf is another file"
+	# The file that everybody would look for is there, and smcrd was started with another.
+	run in_other_mounts "mount -t tmpfs none /etc && mkdir /etc/smcrd && echo >$usual" a -j doctor
+	found warning config-file "smcrd reads its configuration from $conf, as its option --config says: $usual has no effect"
+	jq -e '.doctor[] | select(.check == "config-file" and .level == "warning") |
+		.advice | contains("start smcrd without --config")' <<<"$output"
+}
+
 @test "doctor: a daemon that stands still" {
 	hosts_up 1500
 	smcrd_start a

@@ -68,6 +68,27 @@ static int load(const char *path, struct config *ret_config)
 	return error;
 }
 
+/* Tools compare it with what they see; a change at run time leaves it alone. */
+static void the_main_file_is_known(void **state)
+{
+	struct config config, next;
+	struct config_notes notes = { .num = 0 };
+	struct dir *dir = *state;
+	struct stat st;
+	write_file(dir->file, "");
+	assert_int_equal(load(dir->file, &config), 0);
+	assert_int_equal(stat(dir->file, &st), 0);
+	assert_true(config_with(&config, "log_level", "debug", &next, &notes));
+	assert_string_equal(next.main.path, dir->file);
+	assert_true(next.main.named);
+	assert_true(next.main.read);
+	assert_int_equal(next.main.device, st.st_dev);
+	assert_int_equal(next.main.inode, st.st_ino);
+	assert_int_equal(next.main.changed_us / 1000000, st.st_mtime);
+	config_free(&next);
+	config_free(&config);
+}
+
 static void defaults_without_any_file(void **state)
 {
 	struct config config;
@@ -667,6 +688,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		CASE(defaults_without_any_file),
+		CASE(the_main_file_is_known),
 		CASE(values_are_read_and_later_files_win),
 		CASE(errors_name_file_line_and_key),
 		CASE(sizes_that_contradict_are_refused),

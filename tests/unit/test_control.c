@@ -1111,6 +1111,9 @@ static void the_host_is_told_of(void **state)
 	assert_int_equal(json_integer_value(result_of(reply, "uid")), geteuid());
 	assert_true(json_is_array(result_of(reply, "missing_rnics")));
 	assert_true(json_is_null(result_of(reply, "egress_guard")));
+	const json_t *file = result_of(reply, "config_file");
+	assert_true(json_is_string(json_object_get(file, "path")));
+	assert_true(json_is_boolean(json_object_get(file, "read")));
 	json_decref(reply);
 }
 
