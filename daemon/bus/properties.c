@@ -13,7 +13,7 @@ static const struct property manager_properties[] = {
 	{ "version", "s", PROPERTY_STAYS },
 	{ "pid", "u", PROPERTY_STAYS },
 	{ "uptime_ms", "t" },
-	{ "socket", "s", PROPERTY_CHANGES },
+	{ "socket", "s", PROPERTY_STAYS },
 	{ "peer_id", "s", PROPERTY_STAYS },
 	{ "tcp_option.available", "b", PROPERTY_STAYS },
 	{ "tcp_option.error", "s", PROPERTY_STAYS },
