@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How fast the soft RNIC is between two network namespaces joined by a veth pair, next to TCP over
- * the same pair. One process a side. Needs root; the namespaces go away with the processes.
+ * Measures the software RNIC between two network namespaces that a veth pair joins, and TCP over
+ * the same pair. Each side is a process. Needs root; the namespaces end with the processes.
  *
  *   roce_bench [--mtu BYTES] [--seconds S] [--rounds N] [--size BYTES] [--spin] [--pin]
  *              [--only bulk|latency] [--no-tcp]
@@ -51,7 +51,7 @@ struct hello {
 	uint32_t rkey;
 };
 
-/* One process's side. */
+/* The state of one process. */
 struct side {
 	int which;
 	int sock; /* to the other process, for the start and end of each part */
@@ -159,7 +159,7 @@ static void hear(struct side *s, void *data, size_t len)
 		die("the other side is gone");
 }
 
-/* Both sides are here. */
+/* Wait until both sides have come here. */
 static void meet(struct side *s)
 {
 	char c = 'x';
@@ -283,7 +283,7 @@ static double roce_latency(struct side *s)
 	while (s->completed < PINGS || s->received < PINGS)
 		turn(s);
 	s->echo = false;
-	/* The other side may still want its last acknowledgement. */
+	/* The other side may still wait for its last acknowledgement. */
 	char c = 'x';
 	tell(s, &c, 1);
 	serve(s);

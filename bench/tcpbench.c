@@ -2,28 +2,30 @@
 /*
  * An ordinary TCP program to measure with: it knows nothing of SMC-R.
  *
- * tcpbench serve ADDRESS PORT: serve bulk, rtt and hold, until killed; a thread a connection.
+ * tcpbench serve ADDRESS PORT: serve bulk, rtt and hold, until killed, with a thread for each
+ * connection.
  *
- * tcpbench bulk ADDRESS PORT SECONDS [STREAMS [up|down]]: so many connections (1) carry what they
- * can for that long, to the server (up) or from it; prints MB/s of all together, as the receivers
- * saw them.
+ * tcpbench bulk ADDRESS PORT SECONDS [STREAMS [up|down]]: STREAMS connections (1) carry as many
+ * bytes as they can for SECONDS, to the server (up) or from it (down); prints the sum of the rates
+ * that the receivers measured, in MB/s.
  *
  * tcpbench rtt ADDRESS PORT COUNT [SIZE]: ping-pongs of SIZE bytes (64); prints the median and the
  * 99th percentile in microseconds.
  *
- * tcpbench hold ADDRESS PORT COUNT: open so many connections, each with one ping-pong; prints
- * "held", and holds them until standard input ends.
+ * tcpbench hold ADDRESS PORT COUNT: open COUNT connections, each with one ping-pong; prints "held",
+ * and keeps the connections open until standard input ends.
  *
  * tcpbench answer ADDRESS PORT: serve ask and setup, until killed.
  *
- * tcpbench ask ADDRESS PORT COUNT: connections one after the other: connect, 64 bytes there and
- * back, close; prints the median and the 99th percentile in microseconds, and connections a second.
+ * tcpbench ask ADDRESS PORT COUNT: COUNT connections one after the other: connect, 64 bytes there
+ * and back, close; prints the median and the 99th percentile in microseconds, and connections a
+ * second.
  *
- * tcpbench setup ADDRESS PORT COUNT: the same with connect and close only; the last connection of
- * all asks, so that the server is through with the others when it has answered.
+ * tcpbench setup ADDRESS PORT COUNT: the same with connect and close only. The last connection asks
+ * as well: when the server has answered, it has accepted all the others.
  *
- * Servers say "listening" when they do. They are single processes that do not fork: rsockets would
- * not follow.
+ * Servers print "listening" when they listen. They do not fork, because rsockets do not work in a
+ * child.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -43,7 +45,7 @@
 #define MAX_SIZE    (1u << 20)
 #define MAX_STREAMS 64
 
-/* What a client of `serve` says first. */
+/* The first bytes that a client of `serve` sends. */
 struct wish {
 	char what;      /* 'U', 'D': bulk to or from the server; 'R': ping-pongs */
 	uint32_t size;  /* of a ping-pong */
@@ -134,7 +136,7 @@ static int open_connection(const char *addr, const char *port, const struct wish
 	return fd;
 }
 
-/* Take bytes until the end. @return how many came; `ret_seconds`: how long it took */
+/* Take bytes until the end. @return how many came. @param ret_seconds  how long that took */
 static double take(int fd, double *ret_seconds)
 {
 	char *buf = malloc(BULK_SIZE);
@@ -280,7 +282,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static double *room_for(size_t count)
+static double *new_times(size_t count)
 {
 	double *times = calloc(count, sizeof(*times));
 	if (!times || !count)
@@ -288,7 +290,7 @@ static double *room_for(size_t count)
 	return times;
 }
 
-/* Frees them. */
+/* Frees the times. */
 static void print_times(double *times, size_t count)
 {
 	qsort(times, count, sizeof(*times), compare);
@@ -299,7 +301,7 @@ static void print_times(double *times, size_t count)
 static int rtt(const char *addr, const char *port, size_t count, size_t size)
 {
 	static char buf[MAX_SIZE];
-	double *times = room_for(count);
+	double *times = new_times(count);
 	if (!size || size > MAX_SIZE) {
 		fprintf(stderr, "tcpbench: 1 to %u bytes\n", MAX_SIZE);
 		return 2;
@@ -331,12 +333,12 @@ static int hold(const char *addr, const char *port, size_t count)
 	return 0;
 }
 
-/* @param question  ask one, or only connect and close? */
+/* @param question  send and receive bytes on each connection, or only connect and close? */
 static int connections(const char *addr, const char *port, size_t count, bool question)
 {
 	char buf[PING_SIZE] = { 0 };
 	struct sockaddr_in in = address(addr, port);
-	double *times = room_for(count), first = now();
+	double *times = new_times(count), first = now();
 	for (size_t i = 0; i < count; i++) {
 		double start = now();
 		int fd = connect_to(&in);

@@ -18,7 +18,7 @@
 
 #include "lib/smcr/sys.h"
 
-#define MAX_INTERPRETERS    4 /* as the kernel: a script may name a script, but not for ever */
+#define MAX_INTERPRETERS    4 /* the kernel's limit of scripts whose interpreters are scripts */
 #define MAX_PROGRAM_HEADERS 512
 #define MAX_NOTES           64
 #define SEGMENTS_AT_ONCE    16
@@ -70,7 +70,7 @@ int inspect_find(const char *name, char *ret_path)
 
 /* ---- ELF */
 
-/** What of an ELF file matters here. */
+/** The facts about an ELF file that matter here. */
 struct elf_facts {
 	uint8_t class;
 	uint16_t machine;
@@ -155,7 +155,7 @@ static bool read_segments64(int fd, struct elf_facts *facts)
 	return true;
 }
 
-/* Other classes and byte orders cannot load the library: no more is read of them. */
+/* A program of another class or byte order cannot load the library: the rest is not read. */
 static bool read_elf(int fd, struct elf_facts *ret_facts)
 {
 	unsigned char ident[EI_NIDENT];
@@ -169,7 +169,7 @@ static bool read_elf(int fd, struct elf_facts *ret_facts)
 	return true;
 }
 
-/* The linker's name for the ELF header of whatever this is linked into. */
+/* The linker's name for the ELF header of the program or library that this is linked into. */
 extern const Elf64_Ehdr __ehdr_start __attribute__((visibility("hidden")));
 
 void inspect_measure_self(struct inspect_measure *ret_measure)
@@ -180,7 +180,7 @@ void inspect_measure_self(struct inspect_measure *ret_measure)
 	};
 	Dl_info loader;
 	struct stat st;
-	/* 0 in a program that was started by way of the loader, as an argument of it. */
+	/* 0 if the program was started by running the loader with the program as its argument. */
 	unsigned long base = getauxval(AT_BASE);
 	if (base && dladdr((void *)base, &loader) && loader.dli_fname) {
 		const char *name = name_of(loader.dli_fname);
@@ -206,8 +206,8 @@ static bool may_gain(int fd)
 #define IGNORED         ", so the dynamic loader ignores preload libraries"
 #define PRIVILEGED(how) "it is " how IGNORED
 
-/* The ids that it will have are compared with the real ones. Where the file does not decide, a
- * process that has put on another effective id hands it on. @return why, or NULL */
+/* Compares the effective ids that the program will have with the real ones. If the file is not
+ * setuid or setgid, the program gets the ids of the process that starts it. @return why, or NULL */
 static const char *changed_ids(const struct stat *st, bool gains, int flags)
 {
 	const bool reset = flags & INSPECT_RESET_IDS;
@@ -215,18 +215,18 @@ static const char *changed_ids(const struct stat *st, bool gains, int flags)
 		if (st->st_uid != getuid())
 			return PRIVILEGED("setuid");
 	} else if (!reset && geteuid() != getuid()) {
-		return "whoever starts it has another user id than the real one" IGNORED;
+		return "it is started with an effective user id that is not the real one" IGNORED;
 	}
 	if (gains && (st->st_mode & S_ISGID) && (st->st_mode & S_IXGRP)) {
 		if (st->st_gid != getgid())
 			return PRIVILEGED("setgid");
 	} else if (!reset && getegid() != getgid()) {
-		return "whoever starts it has another group id than the real one" IGNORED;
+		return "it is started with an effective group id that is not the real one" IGNORED;
 	}
 	return NULL;
 }
 
-/** @param fd  may be one that only names the file (O_PATH). @return why, or NULL */
+/** @param fd  may be opened with O_PATH. @return why, or NULL */
 static const char *privilege_of(int fd, int flags)
 {
 	struct stat st;
@@ -255,9 +255,9 @@ static bool is_other_loader(const struct elf_facts *program, const struct inspec
 
 #define OTHER_LIBRARY "it is built for another C library than the preload library"
 
-/* ---- programs without a loader that load others: the loader itself, told what to run */
+/* ---- programs without a loader that run others: the loader itself, and valgrind */
 
-/* As they are all called: ld-linux-x86-64.so.2, ld64.so.1, ld-musl-x86_64.so.1, .. */
+/* Loaders have names such as ld-linux-x86-64.so.2, ld64.so.1, ld-musl-x86_64.so.1. */
 static bool is_loader_name(const char *name)
 {
 	return strncmp(name, "ld", 2) == 0 && strstr(name, ".so");
@@ -293,7 +293,7 @@ static void judge_without_loader(int fd, const char *path, const struct inspect_
 		      "it is statically linked, so no library can be loaded into it");
 }
 
-/* ---- */
+/* ---- any program */
 
 static void judge_elf(int fd, const char *path, int flags, const struct elf_facts *program,
 		      const struct inspect_measure *measure, struct inspect_result *result)
@@ -302,7 +302,7 @@ static void judge_elf(int fd, const char *path, int flags, const struct elf_fact
 		judge(result, INSPECT_WRONG_CLASS,
 		      "it is built for another architecture than the preload library");
 	} else if (program->go) {
-		/* Before the loader: "static" would suggest that linking it otherwise helps. */
+		/* Tested before the loader: "static" would suggest that other linking helps. */
 		judge(result, INSPECT_GO, "it is a Go program, which does not call the C library");
 	} else if (!program->interpreter) {
 		judge_without_loader(fd, path, measure, result);
@@ -328,7 +328,7 @@ static bool script_interpreter(int fd, char ret_path[INSPECT_LINE])
 	return *path;
 }
 
-/* /proc tells a descriptor's file also where the descriptor is only a name for it (O_PATH). */
+/* Through /proc the file of a descriptor can be opened even if it was opened with O_PATH. */
 static int open_descriptor(int fd, int how)
 {
 	char path[sizeof("/proc/self/fd/2147483647")] = "/proc/self/fd/";
@@ -345,7 +345,7 @@ static int open_descriptor(int fd, int how)
 	return sys_openat(AT_FDCWD, path, how | O_CLOEXEC);
 }
 
-/* O_NONBLOCK: a FIFO of that name must not hold us up. @param how  O_RDONLY or O_PATH */
+/* O_NONBLOCK: opening a FIFO must not wait for a writer. @param how  O_RDONLY or O_PATH */
 static int open_program(int dirfd, const char *path, int flags, int how)
 {
 	if ((flags & AT_EMPTY_PATH) && !*path)
@@ -355,7 +355,7 @@ static int open_program(int dirfd, const char *path, int flags, int how)
 				  (flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0));
 }
 
-/* A program may be run by those who may not read it; setuid programs are often such. */
+/* Users may run some programs that they may not read, setuid programs for example. */
 static void judge_unreadable(int dirfd, const char *path, int flags, struct inspect_result *result)
 {
 	int fd = open_program(dirfd, path, flags, O_PATH);

@@ -65,6 +65,7 @@ int inspect_find(const char *name, char *ret_path);
 #define INSPECT_RESET_IDS (1 << 30)
 
 /**
+ * Judge a program.
  * @param dirfd  what `path` is relative to, or AT_FDCWD
  * @param flags  AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH (then `dirfd` may be the program itself), as
  *               execveat(2) takes them; INSPECT_RESET_IDS
@@ -72,8 +73,8 @@ int inspect_find(const char *name, char *ret_path);
 void inspect_program(int dirfd, const char *path, int flags, const struct inspect_measure *measure,
 		     struct inspect_result *ret_result);
 
-/** Would the library do harm in such a program, be it only an error message of the loader? Then it
- * must not be in LD_PRELOAD. Otherwise it may be, for the programs that the program starts. */
+/** Would the library do harm in such a program, even if only an error message of the loader? Then
+ * LD_PRELOAD must not name the library. Otherwise it may, for the programs that this one starts. */
 bool inspect_harmful(enum inspect_verdict verdict);
 
 #endif

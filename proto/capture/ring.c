@@ -54,11 +54,10 @@ static void copy_out(const struct capture_ring *ring, uint64_t at, void *to, siz
 	memcpy((uint8_t *)to + run, ring->bytes, len - run);
 }
 
-static uint64_t room(const struct capture_ring *ring)
+static uint64_t free_bytes(const struct capture_ring *ring)
 {
 	uint64_t used = ring->at - atomic_load_explicit(&ring->page->taken, memory_order_acquire);
-	return used <= ring->size ? ring->size - used
-				  : 0; /* otherwise the reader has written a wrong value */
+	return used <= ring->size ? ring->size - used : 0; /* 0: the reader wrote a wrong value */
 }
 
 bool capture_ring_put(struct capture_ring *ring, const struct iovec *parts, size_t n)
@@ -67,7 +66,7 @@ bool capture_ring_put(struct capture_ring *ring, const struct iovec *parts, size
 	uint64_t length = 0, at = ring->at + HEADER_LEN;
 	for (size_t i = 0; i < n; i++)
 		length += parts[i].iov_len;
-	if (length == 0 || length > ring->size || HEADER_LEN + padded(length) > room(ring))
+	if (length == 0 || length > ring->size || HEADER_LEN + padded(length) > free_bytes(ring))
 		return false;
 	header.length = (uint32_t)length;
 	copy_in(ring, ring->at, &header, sizeof(header));

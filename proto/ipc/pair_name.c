@@ -130,7 +130,8 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
 	if (!parse_addr(&at, &name.local) || !parse_addr(&at, &name.peer))
 		return -EINVAL;
 
-	/* The parsing above is lenient: only what we would write ourselves is a name of ours. */
+	/* The parsing above is lenient. Only text that format_name() would write is a valid name.
+	 */
 	char again[NAME_SIZE];
 	int again_len = format_name(&name, again);
 	if (again_len < 0 || (size_t)again_len != len - text_at ||

@@ -11,7 +11,7 @@
 
 #define IPV4_HEADER_LEN 20
 #define UDP_HEADER_LEN  8
-#define MASKED_LEN      8 /* the link-layer header of InfiniBand, which RoCEv2 has not: FF */
+#define MASKED_LEN      8 /* bytes FF for InfiniBand's link-layer header, which RoCEv2 lacks */
 #define PSEUDO_LEN      (MASKED_LEN + IPV4_HEADER_LEN + UDP_HEADER_LEN)
 /* From the end of the identification field to the start of the UDP payload. */
 #define ID_TO_PAYLOAD   (IPV4_HEADER_LEN - 6 + UDP_HEADER_LEN)
@@ -48,7 +48,7 @@ static uint32_t continue_crc(uint32_t crc, const uint8_t *data, size_t len)
 	return crc;
 }
 
-/* What stands before the UDP payload. */
+/* Fills in the headers before the UDP payload. */
 static void fill_prefix(uint8_t buf[PSEUDO_LEN], const struct roce_flow *flow, size_t udp_len,
 			uint16_t ip_id)
 {
@@ -170,7 +170,7 @@ static uint32_t load_le32(const uint8_t *p)
 	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* Four bytes at once: the CRC of a BTH by ISA-L takes more time than that of 256 bytes. */
+/* Adds four bytes at once. By ISA-L a BTH alone would take more time than 256 bytes do. */
 static uint32_t add_four(const struct roce_icrc_tables *tables, uint32_t crc, uint32_t four)
 {
 	crc ^= four;
@@ -197,6 +197,7 @@ bool roce_icrc_check(const struct roce_icrc_tables *tables, const struct roce_ic
 	uint32_t crc = roce_icrc_start(tables, flow, len, ip_id_guess, buf);
 	crc = roce_icrc_update(crc, buf + ROCE_BTH_LEN, covered - ROCE_BTH_LEN);
 	uint32_t difference = crc ^ load_le32(buf + covered);
-	/* The register can have held a difference of 16 bits only, the guess xor what was sent. */
+	/* Only the identification, 16 bits, may differ: by the guess xor the value that was sent.
+	 */
 	return difference == 0 || multiply(tables->inverse[covered], difference) < 1u << 16;
 }

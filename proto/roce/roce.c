@@ -18,7 +18,7 @@
 
 /* What an opcode's packet consists of. */
 enum payload_rule {
-	OPCODE_INVALID,     /* nothing that our requester or responder can be sent */
+	OPCODE_INVALID,     /* no peer sends this to smcrd's requester or responder */
 	OPCODE_UNSUPPORTED, /* a request that a responder may refuse */
 	PAYLOAD_NONE,
 	PAYLOAD_FULL, /* FIRST and MIDDLE: the path MTU, which is a multiple of four */
@@ -65,7 +65,7 @@ static bool payload_fits(enum payload_rule rule, size_t len, unsigned int pad)
 	return false;
 }
 
-/* What every packet has. */
+/* Decodes the fields that every packet has. */
 static void decode_fixed(const uint8_t *buf, size_t len, struct roce_packet *packet)
 {
 	const uint8_t *icrc = buf + len - ROCE_ICRC_LEN;

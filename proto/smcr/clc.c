@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RFC 7609 A.2 and version 2: lengths, the Decline, and the way to the other messages. */
+/* RFC 7609 A.2 and version 2: header, lengths, the Decline, and calls for the other messages. */
 #include "proto/smcr/clc.h"
 
 #include <errno.h>
@@ -34,13 +34,13 @@ int smcr_clc_peek_length(const uint8_t *buf, size_t len)
 	return length;
 }
 
-/* ---- Decline (A.2.5); version 2 has the sender's system and four diagnoses more */
+/* ---- Decline (A.2.5); version 2 adds the sender's operating system and four diagnoses */
 
 static void read_decline(const uint8_t *buf, size_t len, struct smcr_clc_decline *d)
 {
 	struct bytes_reader r = bytes_reader(buf, len);
 	read_skip(&r, SMCR_CLC_HEADER_LEN);
-	/* Whatever version its sender names, a Decline ends the exchange: none is refused. */
+	/* A Decline ends the exchange whatever version its sender names, so any is accepted. */
 	d->version = len == SMCR_CLC_DECLINE_V2_LEN ? SMCR_CLC_VERSION_2 : SMCR_CLC_VERSION_1;
 	d->out_of_sync = buf[7] & CLC_FLAG_OUT_OF_SYNC;
 	read_bytes(&r, d->peer_id, SMCR_PEER_ID_LEN);

@@ -18,8 +18,8 @@ bool clc_accept_length_fits(const uint8_t *header, uint16_t length)
 	       length <= SMCR_CLC_MAX_LEN;
 }
 
-/* The RFC gives the MTU a meaning in first contact only (CLC-9), which F tells in an Accept; in a
- * Confirm it is a reserved bit, so there the reader of the message decides. */
+/* The RFC gives the MTU a meaning in first contact only (CLC-9). In an Accept the bit F tells first
+ * contact. In a Confirm this bit is reserved: whoever gets the Confirm has to check the MTU. */
 static bool enums_valid(const struct smcr_clc_accept *a)
 {
 	uint8_t bsize_max = a->version >= SMCR_CLC_VERSION_2 ? SMCR_BSIZE_MAX_V2 : SMCR_BSIZE_MAX;
@@ -46,7 +46,8 @@ static void read_credentials(struct bytes_reader *r, struct smcr_clc_accept *a)
 	a->psn = read_be24(r);
 }
 
-/* As long for SMC-R in every release; release 0 has reserved bytes where 1 has limits. */
+/* For SMC-R the extension is as long in every release; release 0 has reserved bytes where release 1
+ * has limits. */
 static void read_first_contact(struct bytes_reader *r, struct smcr_clc_first_contact *fce)
 {
 	fce->direct = read_u8(r) & FLAG_DIRECT;
@@ -66,7 +67,7 @@ static void read_first_contact(struct bytes_reader *r, struct smcr_clc_first_con
 	fce->features = features;
 }
 
-/* Deployed servers take no notice of the list, so one may be missing. */
+/* Deployed servers ignore the list of GIDs, so a Confirm may come without one. */
 static void read_gids(struct bytes_reader *r, struct smcr_clc_accept *a)
 {
 	if (r->left < GID_LIST_LEN)

@@ -10,12 +10,12 @@
 
 #include "proto/smcr/clc_parts.h"
 
-#define IP_AREA_BASE   40 /* where the IP offset counts from */
+#define IP_AREA_BASE   40 /* the IP offset counts from here */
 #define IP_AREA_LEN    8  /* without the prefixes */
 #define PREFIX_LEN     17
 #define GROWTH_LEN     40 /* always there in version 2 */
 #define EXT_OFFSET_AT  50
-#define EXT_BASE       52 /* where the extension's offset counts from */
+#define EXT_BASE       52 /* the extension's offset counts from here */
 #define EXT_MIN_OFFSET (IP_AREA_BASE + GROWTH_LEN - EXT_BASE)
 #define EXT_MAX_OFFSET (EXT_MIN_OFFSET + IP_AREA_LEN + PREFIX_LEN * SMCR_CLC_MAX_PREFIXES)
 #define EXT_LEN        40 /* without the EIDs */
@@ -53,7 +53,7 @@ static bool has_d(enum offered offered)
 
 /* ---- reading */
 
-/* Subnet or prefixes; the count must leave room in the message, which the reader checks. */
+/* Subnet or prefixes; the bytes_reader checks that the message has as many as it says. */
 static int read_ip_area(const uint8_t *buf, size_t len, struct smcr_clc_proposal *p)
 {
 	struct bytes_reader r = bytes_reader(buf, len - CLC_TRAILER_LEN);
@@ -86,7 +86,7 @@ static int read_v1(const uint8_t *buf, size_t len, struct smcr_clc_proposal *p)
 	return 0;
 }
 
-/* The version 2 extension. Only the length of SMC-D's counts, which is behind it.
+/* The version 2 extension, and the SMC-D extension behind it, of which only the length matters.
  * @return the length of both, or -EBADMSG */
 static int read_extension(const uint8_t *buf, size_t len, struct smcr_clc_proposal_v2 *v2)
 {
@@ -118,7 +118,7 @@ static int read_extension(const uint8_t *buf, size_t len, struct smcr_clc_propos
 	return has_d(offered_v2(buf)) ? length + D_EXT_LEN + D_EXT_GID_LEN * d_gids : length;
 }
 
-/* The length rule that deployed peers check for equality. */
+/* The length has to be exactly that of the parts: deployed peers demand that, too. */
 static int read_v2(const uint8_t *buf, size_t len, struct smcr_clc_proposal *p)
 {
 	enum offered v1 = offered_v1(buf);
@@ -220,9 +220,9 @@ static uint8_t offered_types(const struct smcr_clc_proposal *p)
 	return is_v2(p) ? (uint8_t)(v2 << 2 | v1) : 0;
 }
 
-/* The offset of the IP area and what is between: zeros, but in version 2 the offset of the
- * extension. Deployed peers take the last byte of the first eight for a count of prefixes if the
- * first offset is 0: it is SMC-D's GID, zero here. */
+/* The offset of the IP area and the bytes between: zeros, but in version 2 the offset of the
+ * extension. If the first offset is 0, deployed peers take the last of the first eight bytes for a
+ * count of prefixes. This byte belongs to SMC-D's GID, which is zero here. */
 static void write_growth(struct bytes_writer *w, const struct smcr_clc_proposal *p)
 {
 	if (!is_v2(p)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RFC 7609 A.3: one reader and one writer a message, field by field as the figures stand. */
+/* RFC 7609 A.3: a reader and a writer for each message, field by field in the order of the figures.
+ */
 #include "proto/smcr/llc.h"
 
 #include <errno.h>
@@ -8,7 +9,7 @@
 
 enum {
 	CONFIRM_RKEY_MAX = 8,      /* other links of a group of nine (A10) */
-	CONFIRM_RKEY_CONT_MAX = 6, /* what two in the CONFIRM RKEY leave of them (RKEY-4) */
+	CONFIRM_RKEY_CONT_MAX = 6, /* those of the eight that CONFIRM RKEY does not have (RKEY-4) */
 	DELETE_RKEY_MAX = 8,
 };
 
@@ -141,7 +142,7 @@ static int read_delete_link(struct bytes_reader *r, const struct llc_header *h,
 	m->all = h->flags & LLC_FLAG_ALL;
 	m->orderly = h->flags & LLC_FLAG_ORDERLY;
 	uint8_t number = read_u8(r);
-	m->link_number = m->all ? 0 : number; /* ignored with A (LLC-7) */
+	m->link_number = m->all ? 0 : number; /* ignored if A is set (LLC-7) */
 	m->reason = read_be32(r);
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where messages that are no CDC have keys: RTokens and initial PSNs. All else may be looked at. */
+/* Where messages other than CDC have keys: RTokens and initial PSNs. All other bytes may be shown.
+ */
 #include <string.h>
 
 #include "proto/smcr/llc_parts.h"
@@ -17,13 +18,13 @@ struct span {
 	size_t at, len;
 };
 
-/** What of a message nobody may see. */
+/** The bytes of a message that must not be shown. */
 struct keys {
 	struct span spans[SPANS_MAX];
-	size_t end; /* all from here on: keys follow, or what no layout knows */
+	size_t end; /* all bytes from here on: keys, or bytes that are in no known layout */
 };
 
-/* Of a type that is not known: all but the header, since nobody can say what is in it. */
+/* For a type that is not known: all but the header, because keys may be anywhere behind it. */
 static const struct keys unknown = { .end = LLC_HEADER_LEN };
 
 static const struct keys keys_v1[] = {
@@ -71,7 +72,7 @@ static const struct keys *keys_of(uint8_t type)
 	return keys->end ? keys : &unknown;
 }
 
-/* @return is any of the span in the message? */
+/* @return true: a part of the span is in the message */
 static bool hide(uint8_t *buf, size_t len, struct span span)
 {
 	if (span.at >= len || span.len == 0)

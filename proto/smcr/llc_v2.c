@@ -17,7 +17,7 @@
 
 /* ---- numbers in the byte order of a processor */
 
-/* What the length in the header tells about its sender. */
+/* The sender's byte order, told by the length in the header. */
 static enum smcr_byte_order order_of(const uint8_t *buf, size_t len)
 {
 	bool big = get_be16(buf + 1) == len;
@@ -87,7 +87,7 @@ static int write_add_link(struct bytes_writer *w, struct llc_header *h,
 
 /* ---- REQUEST ADD LINK */
 
-/* Deployed servers that cannot add a link reply with 44 bytes and nothing in them. */
+/* A reply may be too short for its count: deployed servers that cannot add a link send 44 bytes. */
 static int read_request(struct bytes_reader *r, const struct llc_header *h,
 			struct smcr_llc_msg *msg)
 {
@@ -126,7 +126,7 @@ static int write_request(struct bytes_writer *w, struct llc_header *h,
 
 /* ---- DELETE RKEY */
 
-/* A reply repeats the RKeys or not; nobody looks at them. */
+/* A reply may repeat the RKeys, which are ignored. */
 static int read_delete_rkey(struct bytes_reader *r, const struct llc_header *h,
 			    struct smcr_llc_msg *msg)
 {
@@ -166,7 +166,7 @@ static const struct llc_codec request_codec = { "REQUEST ADD LINK", read_request
 static const struct llc_codec delete_rkey_codec = { "DELETE RKEY", read_delete_rkey,
 						    write_delete_rkey };
 
-/* Of a type of version 2 without 0x20, or NULL. */
+/* The codec of a type of version 2, given without the bit 0x20; NULL: there is none. */
 static const struct llc_codec *codec_of(uint8_t type)
 {
 	switch (type) {

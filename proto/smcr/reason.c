@@ -8,7 +8,7 @@ struct reason {
 	const char *text;
 };
 
-/* No default: the compiler names a code that has no words. */
+/* There is no default case, so that the compiler warns of a code without words. */
 static struct reason of_ours(enum smcr_reason code)
 {
 	switch (code) {
@@ -210,7 +210,7 @@ static struct reason of_ours(enum smcr_reason code)
 	return (struct reason){ 0 };
 }
 
-/* Codes that deployed peers send and we only show. */
+/* Codes that deployed peers send; smcrd only shows them. */
 static struct reason of_others(uint32_t code)
 {
 	switch (code) {

@@ -182,10 +182,10 @@ with_ids() {
 @test "programs that are started with other effective ids than the real ones are found" {
 	with_ids "os.seteuid(65534)" --require
 	[ "$status" != 0 ]
-	[[ $output == *"/bin/true cannot use SMC-R: whoever starts it has another user id"*"--require: not started"* ]]
+	[[ $output == *"/bin/true cannot use SMC-R: it is started with an effective user id"*"--require: not started"* ]]
 	with_ids "os.setegid(65534)" --require
 	[ "$status" != 0 ]
-	[[ $output == *"/bin/true cannot use SMC-R: whoever starts it has another group id"* ]]
+	[[ $output == *"/bin/true cannot use SMC-R: it is started with an effective group id"* ]]
 	with_ids "os.seteuid(65534)" -v
 	[ "$status" = 0 ]
 	[[ $output == *"it runs over plain TCP"* ]]
