@@ -26,7 +26,7 @@ static void serve(int fd)
 static int listen_at(const struct addrinfo *address, enum smcr_policy policy)
 {
 	int fd = socket(address->ai_family, address->ai_socktype, address->ai_protocol), on = 1;
-	/* Before it is connected a socket is the C library's business. */
+	/* Functions of the C library serve a socket that is not yet connected. */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (fd < 0 || bind(fd, address->ai_addr, address->ai_addrlen) < 0) {
 		perror("bind");
@@ -46,7 +46,7 @@ int main(int argc, char **argv)
 	struct addrinfo *address = take_address(argc, argv);
 	int listener = listen_at(address, policy);
 	freeaddrinfo(address);
-	signal(SIGCHLD, SIG_IGN); /* the kernel buries the children */
+	signal(SIGCHLD, SIG_IGN); /* the kernel reaps the children */
 	for (;;) {
 		int fd = smcr_accept(listener, NULL, NULL, 0, policy);
 		if (fd < 0) {

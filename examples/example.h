@@ -12,7 +12,7 @@
 
 #include <smcr.h>
 
-#define OUTCOME_MS 60000 /* a rendezvous with a peer that is slow may take its time */
+#define OUTCOME_MS 60000 /* a rendezvous with a slow peer takes long */
 
 /* libsmcr returns negative error numbers and leaves errno alone. */
 static void complain(const char *what, int error)
@@ -78,7 +78,7 @@ static int tell_outcome(int fd)
 	return rc;
 }
 
-/* A pair end is written to as any descriptor. @return 0, or -1 and errno */
+/* The descriptor of a connection takes bytes as any socket does. @return 0, or -1 and errno */
 static int write_all(int fd, const char *bytes, size_t len)
 {
 	while (len > 0) {

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# Completion of smcrctl for bash: smcrctl itself tells what may come, and asks smcrd for link groups,
-# links and peers.
+# Completion of smcrctl for bash: smcrctl itself tells which words may come, and asks smcrd for link
+# groups, links and peers.
 
 _smcrctl() {
 	local line=${COMP_LINE:0:COMP_POINT} words cur word
@@ -21,7 +21,7 @@ _smcrctl() {
 	while IFS= read -r word; do
 		COMPREPLY+=("$(printf %q "$word")")
 	done < <(smcrctl --complete "${words[@]:1}" 2>/dev/null)
-	# bash completes what is behind the last colon only.
+	# bash completes only the text behind the last colon.
 	if [[ $cur == *:* && $COMP_WORDBREAKS == *:* ]]; then
 		COMPREPLY=("${COMPREPLY[@]#"${cur%"${cur##*:}"}"}")
 	fi
