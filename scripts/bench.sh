@@ -3,10 +3,12 @@
 # SMC-R and fallback against plain TCP over the same veth pair, in one run: rounds of all measurements,
 # one after the other, medians, ratios. docs/performance.md tells how to read it. Needs root.
 #
-#   ROUNDS (5)      MEASURE ("bulk rtt ask setup redis nginx memory fallback"): only these
+#   ROUNDS (5)      MEASURE ("bulk rtt ask setup redis nginx memory fallback plain"): only these
 #   MTUS ("1500 9000")
 #   BULK_SECONDS (2), RTT_COUNT (20000), ASK_COUNT (2000), REQUESTS of redis (50000), WRK_SECONDS (2),
 #   HOLD_COUNT (500), connections whose memory is looked at
+#   PLAIN_TURNS (20) of PLAIN_COUNT (500) connections each way, in turn, in each round: what it costs that smcrd
+#                   counts plain connections
 #   PLOT            directory for the plots, bench-MTU.svg
 set -euo pipefail
 
@@ -22,7 +24,7 @@ cd "$(dirname "$0")/.."
 . scripts/hosts.bash
 
 ROUNDS=${ROUNDS:-5}
-MEASURE=${MEASURE:-bulk rtt ask setup redis nginx memory fallback}
+MEASURE=${MEASURE:-bulk rtt ask setup redis nginx memory fallback plain}
 MTUS=${MTUS:-1500 9000}
 BULK_SECONDS=${BULK_SECONDS:-2}
 RTT_COUNT=${RTT_COUNT:-20000}
@@ -30,6 +32,8 @@ ASK_COUNT=${ASK_COUNT:-2000}
 REQUESTS=${REQUESTS:-50000}
 WRK_SECONDS=${WRK_SECONDS:-2}
 HOLD_COUNT=${HOLD_COUNT:-500}
+PLAIN_TURNS=${PLAIN_TURNS:-20}
+PLAIN_COUNT=${PLAIN_COUNT:-500}
 bench=$HOSTS_BUILD/bench/tcpbench
 run=$HOSTS_BUILD/bin/smcr-run
 server=10.77.0.1
@@ -162,6 +166,24 @@ both() {
 	m "$1" smcr 5100 "${@:2}"
 }
 
+# plain WAY: connections that stay TCP are set up and closed
+plain() {
+	local port=5000
+	[ "$1" != tcp-to-smcr ] || port=5100
+	ASK_COUNT=$PLAIN_COUNT m plain "$1" "$port" connections setup 1
+}
+
+# The differences are small, and the machine changes within a second. So the turns are short, and every other one
+# goes the other way round.
+plain_turns() {
+	local turn way ways
+	for ((turn = 0; turn < PLAIN_TURNS; turn++)); do
+		ways=(tcp fallback tcp-to-smcr)
+		[ $((turn % 2)) = 0 ] || ways=(tcp-to-smcr fallback tcp)
+		for way in "${ways[@]}"; do plain "$way"; done
+	done
+}
+
 measure() {
 	local size
 	if wants bulk; then
@@ -186,6 +208,7 @@ measure() {
 		both nginx-1m web 1m
 	fi
 	! wants memory || m memory smcr 5100 memory
+	! wants plain || plain_turns
 	wants fallback || return 0
 	m bulk fallback 5000 bulk 1 up
 	m rtt-64 fallback 5000 rtt 64
