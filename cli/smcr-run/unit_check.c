@@ -137,8 +137,7 @@ static void check_files(const struct check *c)
 
 /* ---- the program */
 
-/* For each command of ExecStart= there is "{ path=/usr/sbin/nginx ; argv[]=... }". Here the first
- * command is meant. */
+/* ExecStart has "{ path=/usr/sbin/nginx ; argv[]=... }" for each command; the first one counts. */
 static bool program_of(const struct check *c, char ret_path[PATH_MAX])
 {
 	static const char before[] = "path=";

@@ -46,8 +46,7 @@ static void put_port(union check_address *address, uint16_t port)
 		address->in.sin_port = htons(port);
 }
 
-/* Finds the local address that a connection would have: connect() of UDP tells, and sends nothing.
- */
+/* Finds the local address that a connection would have. connect() of UDP tells without a packet. */
 static void find_local(struct check *check)
 {
 	union check_address peer = check->peer;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Whoever writes a file that smcrd does not read changes nothing. So this looks whether the file
- * that smcrd has read is the usual one, and whether it is the one that this command sees. */
+/* Changes to a file that smcrd does not read have no effect. So doctor checks whether smcrd has
+ * read the usual file, and whether this command sees the same file. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -19,9 +19,9 @@ struct sight {
 	const char *path;
 	bool found;   /* by this command */
 	bool as_read; /* what was found is the file that smcrd has read, unchanged */
-	bool known;   /* what smcrd has there was looked at; that takes root */
-	bool there;   /* smcrd has a file there */
-	bool shared;  /* and that is the one that was found */
+	bool known;   /* this command, as root, could look at smcrd's files */
+	bool there;   /* smcrd sees a file there */
+	bool shared;  /* smcrd sees the file that was found */
 	pid_t pid;    /* of smcrd */
 };
 
@@ -33,7 +33,7 @@ static bool is_as_read(const json_t *file, const struct stat *st)
 	       doctor_number(file, "changed_us", NULL) == ipc_config_changed_us(st);
 }
 
-/* Look with the eyes of smcrd. @param ours  NULL: this command has no such file */
+/* Look below smcrd's root directory. @param ours  NULL: this command has no such file */
 static void look_as_smcrd(struct sight *sight, const struct stat *ours)
 {
 	char path[PATH_MAX + 32];
@@ -121,7 +121,7 @@ static void compare(struct doctor *doctor, const json_t *file)
 	int error = look(doctor, file, &sight);
 	if (error)
 		findings_add(&doctor->findings, FINDING_WARNING,
-			     "whether %s is as smcrd has read it was not looked at: %s\nthis needs "
+			     "whether %s is as smcrd has read it was not checked: %s\nthis needs "
 			     "root; " HOLDS,
 			     doctor_text(file, "path"), strerror(error));
 	else if (sight.found && !sight.as_read)
@@ -130,7 +130,7 @@ static void compare(struct doctor *doctor, const json_t *file)
 		is_gone(&doctor->findings, &sight, json_is_true(json_object_get(file, "named")));
 }
 
-/* Is it the one that everybody would look for first? */
+/* Adds a finding if the file is not the usual one. */
 static void name_it(struct findings *findings, const json_t *file)
 {
 	const char *path = doctor_text(file, "path"), *usual = ipc_config_file();

@@ -12,8 +12,7 @@
 
 enum finding_level {
 	FINDING_OK,
-	FINDING_WARNING, /* SMC-R works, but not as well as it could; or something was not checked
-			  */
+	FINDING_WARNING, /* SMC-R works, but could work better; or something was not checked */
 	FINDING_PROBLEM, /* connections stay TCP because of this */
 };
 

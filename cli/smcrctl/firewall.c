@@ -44,8 +44,7 @@ static const char *text_of(const json_t *object, const char *key)
 
 /* ---- what is known of the packet ---- */
 
-/* The value of a field. KNOWN: as a number, a name or both. ABSENT: the packet has no such field.
- */
+/* The value of a field. KNOWN: as a number, a name or both. ABSENT: the packet has no such field */
 struct value {
 	enum { KNOWN, UNKNOWN, ABSENT } kind;
 	json_int_t number; /* -1: none */

@@ -14,8 +14,7 @@
 
 enum firewall_fate {
 	FIREWALL_PASSES,
-	FIREWALL_MAY_DROP, /* a rule that names the port drops some packets, or a policy drops most
-			    */
+	FIREWALL_MAY_DROP, /* a rule that names the port drops some packets, or a policy most */
 	FIREWALL_DROPS,
 };
 

@@ -20,8 +20,8 @@ static const json_t *integer(const json_t *row, const char *key)
 	return json_is_integer(value) ? value : NULL;
 }
 
-/* Is the row, which was not in the sample before, newer than that sample? Its age tells: a filter
- * may have left it out. Links have no age, but what filters test in them does not change. */
+/* Is the row, which was not in the sample before, newer than that sample? A filter may have left it
+ * out, so its age decides. Links have no age, but what filters test in them does not change. */
 static bool has_come(const struct top_sample *before, const struct top_row *row)
 {
 	const json_t *age = integer(row->row, "age_ms");
@@ -95,7 +95,7 @@ static void add(struct rate *sum, const struct rate *rate)
 	sum->rx += rate->rx;
 }
 
-/* smcrd tells no link group of a connection that has ended: it keeps the one that it had. */
+/* smcrd tells no link group of an ended connection, so the row keeps the one from before. */
 static void keep_place(json_t *row, const json_t *old)
 {
 	static const char *const keys[] = { "linkgroup", "link" };

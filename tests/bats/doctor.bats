@@ -225,7 +225,7 @@ in_other_mounts() {
 	until_true 10 answers a
 	chmod 700 "$HOSTS_DIR/conf"
 	run -0 as_user 65534 a -j doctor
-	found warning config-file "whether $conf is as smcrd has read it was not looked at: Permission denied"
+	found warning config-file "whether $conf is as smcrd has read it was not checked: Permission denied"
 	run -0 in_other_mounts "mount -t tmpfs none '$HOSTS_DIR/conf'" a -j doctor
 	found warning config-file "smcrd, process $SMCRD_PID_a, runs in another mount namespace than this command"
 	found warning config-file "there $conf is another file"
