@@ -21,6 +21,9 @@
 #include "proto/smcr/reason.h"
 #include "tests/preload/fixture.h"
 
+/* Less than the second for which a Proposal is waited; a busy machine needs some of it. */
+#define AT_ONCE_MS 950
+
 /* ---- the peer: a client that speaks CLC by hand */
 
 static int peer_connect(void)
@@ -205,7 +208,7 @@ static void expect_plain(int peer)
 {
 	int64_t before = sys_now_ms();
 	int fd = accept(listener, NULL, NULL);
-	assert_true(sys_now_ms() - before < 500);
+	assert_true(sys_now_ms() - before < AT_ONCE_MS);
 	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
 	pre_net_exchange(fd, peer);
 	close(fd);
@@ -252,7 +255,7 @@ static void expect_bytes(const uint8_t *bytes, size_t len)
 	say(peer, bytes, len);
 	int64_t before = sys_now_ms();
 	int fd = accept(listener, NULL, NULL);
-	assert_true(sys_now_ms() - before < 500);
+	assert_true(sys_now_ms() - before < AT_ONCE_MS);
 	assert_int_equal(recv(fd, got, len, MSG_WAITALL), len);
 	assert_memory_equal(got, bytes, len);
 	close(fd);
@@ -405,7 +408,7 @@ static void test_garbage_is_reset(void **state)
 		pre_net_wait(listener, POLLIN);
 		int64_t before = sys_now_ms();
 		expect_dropped(peer);
-		assert_true(sys_now_ms() - before < 500);
+		assert_true(sys_now_ms() - before < AT_ONCE_MS);
 	}
 	int peer = peer_connect();
 	say(peer, buf, 20);
@@ -431,7 +434,8 @@ static void test_silent_peers_are_bounded(void **state)
 	int64_t before = sys_now_ms();
 	assert_int_equal(accept(listener, NULL, NULL), -1);
 	assert_int_equal(errno, EAGAIN);
-	assert_in_range(sys_now_ms() - before, 500, 2500);
+	/* One after the other would take 5000. */
+	assert_in_range(sys_now_ms() - before, 500, 4500);
 	for (size_t i = 0; i < 5; i++) {
 		pre_net_expect_reset(peers[i]);
 		close(peers[i]);

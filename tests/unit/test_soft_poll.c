@@ -18,7 +18,7 @@
 #define MEM      65536
 #define SLOT     200
 #define NOTES    100
-#define PATIENCE 3000
+#define PATIENCE 30000 /* milliseconds: of a busy machine */
 
 static struct testnet net;
 static struct event_base *far_base, *base, *other_base;

@@ -27,7 +27,7 @@
 #define MTU      1024
 #define PEER_QPN 0x000077
 #define PEER_PSN 0xFFFFFE /* wraps early */
-#define PATIENCE 3000
+#define PATIENCE 30000    /* milliseconds: of a busy machine */
 #define QUIET    30
 #define RECV     64 /* receive buffer, bytes */
 

@@ -25,7 +25,7 @@
 #include "tests/lib/testnet.h"
 
 #define MEM      (1u << 20)
-#define PATIENCE 3000
+#define PATIENCE 30000 /* milliseconds: of a busy machine */
 
 static struct testnet net;
 static struct event_base *base;
