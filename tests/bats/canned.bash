@@ -4,6 +4,7 @@
 
 # canned REPLIES: start the daemon; what it is asked goes to $BATS_TEST_TMPDIR/asked
 canned() {
+	canned_down
 	export SMCRD_SOCKET=$BATS_TEST_TMPDIR/canned.sock
 	rm -f "$SMCRD_SOCKET"
 	printf '%s' "$1" >"$BATS_TEST_TMPDIR/replies.json"
@@ -17,6 +18,10 @@ canned_listens() {
 	ss -Hlx src "$SMCRD_SOCKET" | grep -q .
 }
 
+# canned_down: returns when it has ended. While it lives, its socket looks as if the next one listened there.
 canned_down() {
-	[ -z "${CANNED_PID:-}" ] || kill "$CANNED_PID" 2>/dev/null || true
+	[ -n "${CANNED_PID:-}" ] || return 0
+	kill "$CANNED_PID" 2>/dev/null || true
+	wait "$CANNED_PID" 2>/dev/null || true
+	CANNED_PID=
 }

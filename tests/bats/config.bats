@@ -103,7 +103,7 @@ log_says() {
 	ctl a ueid add MINE
 	ctl a policy add deny port 9
 	conf a 'log_level = debug' 'memory = 64M' 'element_size = 64K' 'max_links = 2' 'dialect = deployed' \
-		'versions = 1' 'ueid = A' 'link_timeout_milliseconds = 400' 'last_link_timeout_milliseconds = 5000' \
+		'versions = 1' 'ueid = A' 'link_timeout_milliseconds = 5000' 'last_link_timeout_milliseconds = 5000' \
 		'test_link_interval_seconds = 1' 'busy_poll_microseconds = 0' 'shared_memory = no' \
 		'linkgroup_idle_seconds = 30' 'rmb_idle_seconds = 5' 'connect_wait_milliseconds = 20' \
 		'skip_seconds = 5' 'short_connection_rate = 0' 'tcp_keepalive_min_seconds = 3' \
@@ -129,7 +129,7 @@ log_says() {
 	[ "$(json a linkgroup '.linkgroup | length')" = "$groups" ]
 	shows a info ".peer_id == \"$peer_id\""
 	# back, by a signal
-	conf a ''
+	conf a 'link_timeout_milliseconds = 4000'
 	kill -HUP "$SMCRD_PID_a"
 	until_true 5 has_setting a memory '1G default'
 	has_setting a ueid 'MINE run-time'

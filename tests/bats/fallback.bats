@@ -30,6 +30,7 @@ plain() {
 	done
 	until_true 5 shows b info '.connections.pending + .connections.relayed == 0'
 	smcrctl_on b connection
+	until_true 5 shows b connection 'length == 3'
 	shows b connection 'length == 3 and all(.mode == "tcp" and .fallback_reason == "peer-no-smc" and
 		.program == "echo_client" and .uid == 0 and .peer == "'"$SERVER"':7001" and
 		.time_us >= '"$before"'000000 and .time_us <= (now + 1) * 1000000)'
@@ -45,6 +46,7 @@ plain() {
 	two_daemons
 	echo_server_on_a "$RUN"
 	for _ in 1 2 3; do on b "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000; done
+	until_true 5 plain a 'length == 3'
 	plain a 'length == 3 and all(.role == "server" and .program == "echo_server" and .pid == '"$ECHO_PID"' and
 		.fallback_reason == "peer-no-smc" and .local == "'"$SERVER"':7001" and .state == "plain")'
 	shows a info '.connections.plain_tcp_total == 3'
@@ -65,7 +67,7 @@ plain() {
 	kill -STOP "$SMCRD_PID_b"
 	on b "$RUN" "$bench" ask "$SERVER" 7002 "$count"
 	kill -CONT "$SMCRD_PID_b"
-	shows b info '.connections.plain_tcp_total == '$((count + 1))
+	until_true 5 shows b info '.connections.plain_tcp_total == '$((count + 1))
 	shows b info '[.fallback_peers[].connections] | add == '$((count + 1))
 	plain b '(length <= 1024) and ([.[] | select(.uid == 12345)] | length == 1) and
 		([.[] | select(.uid == 0)] | length == 256)'
@@ -78,7 +80,7 @@ plain() {
 	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
 	until_true 5 shows b event 'any(.event == "fallback" and .peer == "'"$SERVER"'" and .reason != null and
 		(.text | test("^connection 10.77.0.2:[0-9]+ to 10.77.0.1:7001 \\(pid [0-9]+\\) fell back to TCP: ")))'
-	grep -q 'info: connection 10.77.0.2:[0-9]* to 10.77.0.1:7001 (pid [0-9]*) fell back to TCP: ' "$HOSTS_DIR/b.log"
+	until_true 5 grep -q 'info: connection 10.77.0.2:[0-9]* to 10.77.0.1:7001 (pid [0-9]*) fell back to TCP: ' "$HOSTS_DIR/b.log"
 	hosts_down
 
 	two_daemons

@@ -65,7 +65,7 @@ talk_start() {
 # talk_hear NAME: the next line that the program says.
 talk_hear() {
 	local line
-	read -r -t 20 -u "${TALK_OUT[$1]}" line || return 1
+	read -r -t $((20 * HOSTS_PATIENCE)) -u "${TALK_OUT[$1]}" line || return 1
 	printf '%s\n' "$line"
 }
 
