@@ -97,7 +97,7 @@ def main():
     if attack == "confirm":
         first_contact(sock, *sys.argv[4:6])
         sys.exit(0)
-    sock.settimeout(20 if attack == "silent" else 5)
+    sock.settimeout(120)
     sock.sendall(ATTACKS[attack])
     if attack == "truncated":
         sock.shutdown(socket.SHUT_WR)

@@ -109,6 +109,7 @@ every_way() {
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
 	until_true 5 tcp_listens a 7001
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000000
+	until_true 20 shows a linkgroup 'all(.type == "symmetric")' # nothing else is under way
 	# a host that is no peer
 	ip -n "$HOSTS_ID-sw" addr add 10.77.0.99/24 dev br0
 	mac=$(ip -n "$HOSTS_ID-a" -j link show eth0 | jq -r '.[0].address')

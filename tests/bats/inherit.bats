@@ -55,6 +55,12 @@ has_child() {
 	pgrep -P "$1" >/dev/null
 }
 
+# runs_child PROGRAM: has the server started it, and left it what it may accept from? Its process is there earlier.
+runs_child() {
+	local child
+	child=$(pgrep -P "$PARENT") && [ "/proc/$child/exe" -ef "$1" ]
+}
+
 gone() {
 	! kill -0 "$1" 2>/dev/null
 }
@@ -79,7 +85,7 @@ gone() {
 	for way in exec spawn dup; do
 		parent "$way" "$HOSTS_DIR/static_server" -v
 		client --require
-		until_true 10 has_child "$PARENT"
+		until_true 10 runs_child "$HOSTS_DIR/static_server"
 		before=$(show b info .connections.established_total)
 		until_true 20 both_serve
 		[ "$(show b info .connections.established_total)" = "$before" ]
@@ -104,7 +110,7 @@ gone() {
 	chmod 4755 "$SETUID_DIR/setuid_server"
 	parent exec "$SETUID_DIR/setuid_server" -v
 	client --require
-	until_true 10 has_child "$PARENT"
+	until_true 10 runs_child "$SETUID_DIR/setuid_server"
 	until_true 20 both_serve
 	[ "$(grep -c CLC "$HOSTS_DIR/served")" = 0 ]
 	shows b info '.connections.established_total == 1'
@@ -116,7 +122,7 @@ gone() {
 	static_server
 	parent exec "$HOSTS_DIR/static_server" -v
 	client --require
-	until_true 10 has_child "$PARENT"
+	until_true 10 runs_child "$HOSTS_DIR/static_server"
 	until_true 20 both_serve
 	kill -TERM "$SMCRD_PID_a"
 	wait "$SMCRD_PID_a"

@@ -27,10 +27,10 @@ smcr_connections() {
 	show b info .connections.established_total
 }
 
-# syns PORT FILTER: SYNs to that port so far
+# syns PORT FILTER: connections with such a SYN to that port so far; a SYN may be repeated
 syns() {
-	capture_fields tcp "tcp.flags.syn == 1 && tcp.flags.ack == 0 && tcp.dstport == $1 && $2" tcp.len |
-		wc -l
+	capture_fields tcp "tcp.flags.syn == 1 && tcp.flags.ack == 0 && tcp.dstport == $1 && $2" tcp.srcport |
+		sort -u | wc -l
 }
 
 @test "a policy between two addresses: no option in the SYN, plain TCP, until the policy is gone" {

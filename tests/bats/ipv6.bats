@@ -34,7 +34,7 @@ fetch() { # URL [CURL OPTIONS..]
 	cmp "$HOSTS_DIR/www/file" "$HOSTS_DIR/copy"
 	shows b connection '[.[] | select(.mode == "smcr" and .peer == "['"$SERVER6"']:8080" and
 		.rx_bytes > 16777216)] | length == 1'
-	shows a linkgroup 'length == 1 and .[0].type == "symmetric" and .[0].links == 2'
+	until_true 60 shows a linkgroup 'length == 1 and .[0].type == "symmetric" and .[0].links == 2'
 	until_true 5 eval '[ -n "$(capture_fields tcp "ipv6 && tcp.flags.fin == 1" tcp.len)" ]'
 	[ -n "$(capture_fields tcp "ipv6 && tcp.payload[0:4] == e2:d4:c3:d9" tcp.len)" ]
 	[ -z "$(capture_fields tcp "tcp.len > 0 && !(tcp.payload[0:4] == e2:d4:c3:d9)" tcp.len)" ]

@@ -63,6 +63,7 @@ flow_and_are_answered() { # before|after
 	[ "$timer" -le 90 ]
 	tell client again
 	talk_kill client
+	until_true 5 eval '[ -z "$(keepalive_timer b)" ]' # of that connection
 	keepalive_client client 2 after
 	until_true 5 eval 'timer=$(keepalive_timer b); [ -n "$timer" ]'
 	[ "$timer" -gt 60 ]
