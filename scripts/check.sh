@@ -222,7 +222,8 @@ bats_in_order() {
 bats_files() {
 	local file
 	while read -r file; do
-		HOSTS_BUILD=$PWD/$1 start "$2bats/$(basename "$file" .bats)" bats --tap "$file"
+		HOSTS_BUILD=$PWD/$1 start "$2bats/$(basename "$file" .bats)" \
+			bats --tap --print-output-on-failure "$file"
 	done < <(bats_in_order)
 }
 
