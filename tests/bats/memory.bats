@@ -48,7 +48,7 @@ memory_is_back() {
 		<"$HOSTS_DIR/lines" >"$HOSTS_DIR/crowd.out" 2>&1 3>&- {lines}>&- &
 	until_true 20 crowd_says open
 	for host in a b; do
-		shows "$host" connection '[.[] | select(.mode == "smcr")] | length == 1250'
+		until_true 10 shows "$host" connection '[.[] | select(.mode == "smcr")] | length == 1250'
 		shows "$host" connection '[.[].rmbe_size] | unique == [16384, 32768, 65536, 131072, 262144, 524288]'
 		shows "$host" linkgroup 'length == 1'
 		open[$host]=$(memory_of "$host")
@@ -75,7 +75,7 @@ hold_some() {
 	on b "$RUN" --require "$HOSTS_BUILD/bench/tcpbench" hold "$SERVER" 5002 "$1" \
 		<"$HOSTS_DIR/lines" >"$HOSTS_DIR/hold.out" 3>&- {lines}>&- &
 	until_true 10 grep -q held "$HOSTS_DIR/hold.out" && until_true 10 holds a "length == $1" &&
-		holds a "$2" && holds b "$3" || status=1
+		until_true 10 holds b "length == $1" && holds a "$2" && holds b "$3" || status=1
 	exec {lines}>&-
 	wait $!
 	return $status

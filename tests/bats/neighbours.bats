@@ -93,7 +93,7 @@ doubts() {
 	mac=$(mac_of b eth0)
 	claim 02:00:00:00:00:66
 	# plain TCP of everybody between these hosts
-	timeout 60 ip netns exec "$HOSTS_ID-b" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
+	timeout 300 ip netns exec "$HOSTS_ID-b" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
 	until_true 10 doubts 02:00:00:00:00:66
 	grep -q "the network $mac, which is used" "$HOSTS_DIR/a.log"
 	[ "$(permanent a "$CLIENT")" != 02:00:00:00:00:66 ]
