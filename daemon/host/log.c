@@ -9,12 +9,13 @@
 #include <sys/uio.h>
 #include <syslog.h>
 #include <systemd/sd-journal.h>
+#include <time.h>
 #include <unistd.h>
 
 #define JOURNAL_SOCKET "/run/systemd/journal/socket"
 
 static int max_level = LOG_INFO;
-static bool to_journal, to_syslog, to_starter;
+static bool to_journal, to_syslog, to_starter, with_times;
 
 /* systemd.exec(5): JOURNAL_STREAM is "device:inode" of the stream to the journal. */
 static bool stderr_is_journal(void)
@@ -31,6 +32,7 @@ void log_open(int level, bool detached)
 	max_level = level;
 	to_journal = detached || stderr_is_journal();
 	to_syslog = to_journal && access(JOURNAL_SOCKET, F_OK) != 0;
+	with_times = !to_journal;
 	if (to_syslog)
 		openlog("smcrd", LOG_PID, LOG_DAEMON);
 }
@@ -64,9 +66,26 @@ static const char *level_name(int priority)
 	}
 }
 
+/* The local time as smcrctl shows that of events, and a space. "": the journal or syslog notes the
+ * time, or smcrd has not opened its log yet. */
+static void put_time(char *text, size_t len)
+{
+	struct timespec now;
+	struct tm tm;
+	size_t n;
+	*text = '\0';
+	if (!with_times || clock_gettime(CLOCK_REALTIME, &now) < 0 ||
+	    !localtime_r(&now.tv_sec, &tm))
+		return;
+	n = strftime(text, len, "%F %T", &tm);
+	snprintf(text + n, len - n, ".%03ld ", now.tv_nsec / 1000000);
+}
+
 static void print_line(int priority, const char *line)
 {
-	fprintf(stderr, "smcrd: %s: %s\n", level_name(priority), line);
+	char when[48];
+	put_time(when, sizeof(when));
+	fprintf(stderr, "%ssmcrd: %s: %s\n", when, level_name(priority), line);
 }
 
 void log_messagev(int priority, const char *format, va_list args)

@@ -2,7 +2,8 @@
 /**
  * @file log.h
  * The daemon's log: the journal when standard error is connected to it, or when smcrd is in the
- * background (syslog, where no journal runs); else standard error.
+ * background (syslog, where no journal runs); else standard error, where each line begins with the
+ * time.
  * Levels are syslog's and mean what syslog(3) says. Not thread safe: one event loop.
  */
 #ifndef SMCRD_HOST_LOG_H
