@@ -11,7 +11,7 @@
 struct batch {
 	struct batch_callbacks callbacks;
 	unsigned int depth;
-	struct event *now_event;   /* active: `now` has tasks and no batch is open */
+	struct event *now_event;   /* active: `now` or `buried` has tasks and no batch is open */
 	struct event *later_timer; /* fires at once, but after other events */
 	struct task *now, *later, *buried;
 };
@@ -20,6 +20,13 @@ static void put(struct task **list, struct task *task)
 {
 	task->list = list;
 	DL_APPEND(*list, task);
+}
+
+/** A task was added. Outside of a batch, the event loop runs the task. */
+static void wake(struct batch *batch)
+{
+	if (batch->depth == 0)
+		event_active(batch->now_event, EV_TIMEOUT, 0);
 }
 
 void batch_cancel(struct task *task)
@@ -81,8 +88,7 @@ void batch_now(struct batch *batch, struct task *task)
 	if (task->list)
 		return;
 	put(&batch->now, task);
-	if (batch->depth == 0)
-		event_active(batch->now_event, EV_TIMEOUT, 0);
+	wake(batch);
 }
 
 void batch_later(struct batch *batch, struct task *task)
@@ -98,6 +104,7 @@ void batch_later(struct batch *batch, struct task *task)
 void batch_bury(struct batch *batch, struct task *task)
 {
 	put(&batch->buried, task);
+	wake(batch);
 }
 
 static void on_now(evutil_socket_t fd, short what, void *arg)

@@ -47,7 +47,7 @@ void batch_later(struct batch *batch, struct task *task);
 /** Do not run the task. Nothing happens if it is idle. */
 void batch_cancel(struct task *task);
 /** Run the task, which frees the object that it is part of, at the end of the outermost batch or in
- * batch_free(). Outside of a batch: at the end of the next one. */
+ * batch_free(). Outside of a batch: from the event loop. */
 void batch_bury(struct batch *batch, struct task *task);
 /** Run the tasks of batch_bury() now. No function on the stack may use what they free. */
 void batch_free_buried(struct batch *batch);
