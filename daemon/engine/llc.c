@@ -156,7 +156,7 @@ void smcr_llc_link_lost(struct smcr_link *link)
 	lgr->path_dead = lgr->path_dead || link->path_dead;
 	smcr_llc_drop_queued(link);
 	if (flow->peer_rkey.link == link)
-		flow->peer_rkey.link = NULL;
+		smcr_llc_peer_rkey_over(lgr);
 	if (flow->rkey.link == link)
 		smcr_llc_rkey_broken(lgr);
 	bool subject = flow->subject == link;
@@ -200,6 +200,7 @@ void smcr_llc_free(struct smcr_lgr *lgr)
 	smcr_timer_stop(lgr->engine, &flow->work);
 	smcr_timer_stop(lgr->engine, &flow->rkey.retry);
 	smcr_timer_stop(lgr->engine, &flow->rkey.timer);
+	smcr_timer_stop(lgr->engine, &flow->peer_rkey.timer);
 	smcr_timer_stop(lgr->engine, &flow->add.retry);
 	free(flow);
 	lgr->llc = NULL;
@@ -226,7 +227,7 @@ void smcr_llc_link_free(struct smcr_link *link)
 	if (flow->rkey.link == link)
 		smcr_llc_rkey_broken(lgr);
 	if (flow->peer_rkey.link == link)
-		flow->peer_rkey.link = NULL;
+		smcr_llc_peer_rkey_over(lgr);
 	smcr_llc_drop_queued(link);
 	smcr_llc_delete_link_free(link);
 }

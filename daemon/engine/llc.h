@@ -120,6 +120,7 @@ struct smcr_llc_flow {
 		uint64_t vaddr;
 		struct smcr_llc_link_rtoken other[SMCR_MAX_LINKS];
 		unsigned int others;
+		struct smcr_timer timer; /* for the next CONTINUATION (A71) */
 	} peer_rkey;
 	struct smcr_llc_queued
 		queue[SMCR_LLC_QUEUE_MAX]; /* requests of the peer, in order (SER-5) */

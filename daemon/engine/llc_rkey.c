@@ -360,9 +360,20 @@ static void on_rkey_timer(struct smcr_engine *engine, void *arg)
 		       confirm ? "CONFIRM" : "DELETE");
 }
 
+/** The peer has the reply to its last message, and does not go on. Exchanges about links wait for
+ * the end of the peer's, so that may not take for ever (A71). */
+static void on_peer_rkey_timer(struct smcr_engine *engine, void *arg)
+{
+	const struct smcr_lgr *lgr = arg;
+	(void)engine;
+	smcr_link_fail(lgr->llc->peer_rkey.link, SMCR_LLC_DEL_LOST_PATH,
+		       "CONFIRM RKEY CONTINUATION was not received");
+}
+
 void smcr_llc_rkey_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow)
 {
 	smcr_timer_init(&flow->rkey.timer, on_rkey_timer, lgr);
+	smcr_timer_init(&flow->peer_rkey.timer, on_peer_rkey_timer, lgr);
 }
 
 void smcr_llc_rkey_broken(struct smcr_lgr *lgr)
@@ -385,6 +396,20 @@ void smcr_llc_forget_slab(struct smcr_lgr *lgr, struct smcr_slab *slab)
 }
 
 /* ---- the peer's CONFIRM RKEY ---- */
+
+void smcr_llc_peer_rkey_over(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	flow->peer_rkey.link = NULL;
+	smcr_timer_stop(lgr->engine, &flow->peer_rkey.timer);
+	smcr_llc_kick(lgr); /* exchanges about links may have waited for this */
+}
+
+/** The next CONTINUATION is due. */
+static void await_continuation(struct smcr_lgr *lgr)
+{
+	smcr_timer_start(lgr->engine, &lgr->llc->peer_rkey.timer, lgr->engine->config.llc_timeout);
+}
 
 /** May the peer start an RKEY exchange now? If not, the message is answered, queued or dropped. */
 static bool admit(struct smcr_link *link, const struct smcr_llc_msg *msg)
@@ -486,8 +511,7 @@ static bool commit(struct smcr_lgr *lgr)
 	struct smcr_link *carrier = flow->peer_rkey.link;
 	struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(lgr, carrier, flow->peer_rkey.rkey);
 	bool ok = consistent(lgr, rmb) && (rmb || !smcr_peer_rmb_add(lgr, &rmb));
-	flow->peer_rkey.link = NULL;
-	smcr_llc_kick(lgr); /* requests may have waited for the end of the peer's exchange */
+	smcr_llc_peer_rkey_over(lgr);
 	if (!ok)
 		return false;
 	smcr_peer_rmb_set(rmb, carrier, flow->peer_rkey.rkey, flow->peer_rkey.vaddr);
@@ -525,10 +549,12 @@ void smcr_llc_on_confirm_rkey(struct smcr_link *link, const struct smcr_llc_msg 
 	reply.reply = true;
 	/* Version 2 has no CONTINUATION. */
 	if (flow->peer_rkey.left ? smcr_lgr_is_v2(link->lgr) : overtaken(link->lgr)) {
-		flow->peer_rkey.link = NULL;
+		smcr_llc_peer_rkey_over(link->lgr);
 		reply.confirm_rkey.negative = reply.confirm_rkey.retry = true;
+	} else if (flow->peer_rkey.left) {
+		await_continuation(link->lgr);
 	} else {
-		reply.confirm_rkey.negative = !flow->peer_rkey.left && !commit(link->lgr);
+		reply.confirm_rkey.negative = !commit(link->lgr);
 	}
 	smcr_llc_send(link, &reply); /* RKEY-5 */
 }
@@ -545,7 +571,10 @@ void smcr_llc_on_confirm_rkey_cont(struct smcr_link *link, const struct smcr_llc
 	take_specs(flow, request->other, smcr_llc_rkey_specs(request->num_left, true));
 	struct smcr_llc_msg reply = *msg;
 	reply.reply = true;
-	reply.confirm_rkey_cont.negative = !flow->peer_rkey.left && !commit(link->lgr);
+	if (flow->peer_rkey.left)
+		await_continuation(link->lgr);
+	else
+		reply.confirm_rkey_cont.negative = !commit(link->lgr);
 	smcr_llc_send(link, &reply);
 }
 

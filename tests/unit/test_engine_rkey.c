@@ -476,6 +476,48 @@ static void a_deletion_follows_the_refusal(void **state)
 	PROVES("SER-2");
 }
 
+/** The peer announces CONTINUATIONs and does not send the next one: the link that carries them has
+ * failed after a time, which begins anew with each of them. So what waits for the end of the
+ * exchange does not wait for ever (A71). */
+static void continuation_that_does_not_come(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		for (unsigned int sent = 0; sent < 2; sent++) {
+			TRIES("side %d, %u sent", side, sent);
+			int c;
+			struct pair *pair = pair_grouped(3, &c);
+			struct smcr_llc_msg reply = { 0 }, msg = confirm_rkey(8, 0x7000);
+			uint64_t time = 4 * SECOND; /* llc_timeout */
+			pair->filter = see_reply;
+			pair->filter_arg = &reply;
+			pair_inject_llc(pair, !side, 1, &msg);
+			pair_pump(pair);
+			pair_fail_link(pair, S, 2);
+			if (sent) {
+				pair_run(pair, time - 1000);
+				msg = confirm_rkey_cont(6, 4, 0x7000);
+				pair_inject_llc(pair, !side, 1, &msg);
+			}
+			pair_run(pair, time - 1000);
+			assert_int_equal(pair_link_view(pair, side, 1).state, SMCR_LINK_ACTIVE);
+			if (side == S)
+				assert_non_null(pair_link(pair, S, 2));
+			pair_run(pair, 2000);
+			for (int i = 0; i < 2; i++) {
+				assert_null(pair_link(pair, i, 1));
+				assert_null(pair_link(pair, i, 2));
+				assert_int_equal(pair_link_view(pair, i, 3).state,
+						 SMCR_LINK_ACTIVE);
+			}
+			assert_int_equal(pair_lgr_view(pair, side).num_peer_rmbs, 1);
+			pair->filter = NULL;
+			pair_exchange(pair, c);
+			pair_free(pair);
+		}
+	PROVES("RKEY-8");
+}
+
 static void missing_tokens_fail_the_link(void **state)
 {
 	(void)state;
@@ -592,6 +634,7 @@ int main(void)
 		cmocka_unit_test(tokens_come_into_force_together),
 		cmocka_unit_test(broken_continuations),
 		cmocka_unit_test(a_deletion_follows_the_refusal),
+		cmocka_unit_test(continuation_that_does_not_come),
 		cmocka_unit_test(missing_tokens_fail_the_link),
 		cmocka_unit_test(overtaken_by_a_link),
 		cmocka_unit_test(contradicting_tokens),
