@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <string.h>
 
 #include "tests/lib/enginepair_filter.h"
@@ -330,6 +331,51 @@ static void goes_with_its_last_connection(void **state)
 	PROVES("DELL-5");
 }
 
+/** An operator wants a link deleted, in good order or not, which is the last one that stays. */
+static void assert_refused(struct pair *pair, int side, uint8_t number)
+{
+	struct pair_side *asked = &pair->side[side];
+	for (int orderly = 0; orderly < 2; orderly++) {
+		unsigned int done = asked->commands_done;
+		delete_link(pair, side, number, orderly);
+		smcr_engine_run(asked->engine, pair->now);
+		assert_int_equal(asked->commands_done, done + 1);
+		assert_int_equal(asked->command_result.error, -EBUSY);
+	}
+	assert_int_equal(pair_link_view(pair, side, number).state, SMCR_LINK_ACTIVE);
+}
+
+/** No operator deletes a link if no other one stays: because there is none, because the other one
+ * is being deleted, or because it has failed. The command says so at once. */
+static void the_last_one_that_stays(void **state)
+{
+	enum { THE_ONLY_ONE, OTHER_GOES, OTHER_HAS_FAILED, NUM_CASES };
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		for (int row = 0; row < NUM_CASES; row++) {
+			TRIES("side %d, row %d", side, row);
+			int c;
+			struct pair *pair = pair_grouped(row == THE_ONLY_ONE ? 1 : 2, &c);
+			struct pair_pick pick = { .from = -1,
+						  .type = SMCR_LLC_DELETE_LINK,
+						  .verdict = PAIR_HOLD };
+			pair_set_pick(pair, &pick);
+			if (row == OTHER_GOES) {
+				delete_link(pair, side, 2, true);
+				pair_pump(pair);
+			} else if (row == OTHER_HAS_FAILED) {
+				pair_fail_link(pair, side, 2);
+			}
+			assert_refused(pair, side, 1);
+			pair_set_pick(pair, NULL);
+			pair_pump(pair);
+			assert_int_equal(pair_num_qps(pair, side), 1);
+			pair_exchange(pair, c);
+			pair_close(pair, c);
+			pair_free(pair);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -341,6 +387,7 @@ int main(void)
 		cmocka_unit_test(each_deletes_the_carrier),
 		cmocka_unit_test(the_carrier_dies),
 		cmocka_unit_test(goes_with_its_last_connection),
+		cmocka_unit_test(the_last_one_that_stays),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
