@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What programs do, over SMC-R and over TCP alike; how their connections come and go is pair.c. */
+/* What programs do on a connection, over SMC-R and over TCP alike. pair.c opens and ends it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,9 +102,9 @@ static void io_write(struct side *side, size_t len)
 	urgent_commit(side, len);
 }
 
-/* ---- what the plan wants ---- */
+/* ---- what the plan calls for ---- */
 
-/** Bytes of its total that the program has a reason to write by now. */
+/** Bytes that the plan lets the program write by now. */
 static uint64_t wants_to_write(const struct side *side)
 {
 	const struct plan *plan = &side->plan;
@@ -163,7 +163,7 @@ static void do_write(struct side *side)
 		side->next_write = w->clock.now + prng_range(&w->rng, 0, plan->write_pause);
 }
 
-/** Everything is done: close, now or when it gets round to it. */
+/** The program has done everything: it closes, at once or after the plan's `linger`. */
 static void close_in_time(struct side *side)
 {
 	uint64_t now = side->world->clock.now;
@@ -219,12 +219,12 @@ static void do_end(struct side *side)
 			side_abort(side);
 		break;
 	}
-	/* The peer ended before its time: no use in going on. */
+	/* The peer ended before it had sent all: the program has nothing to wait for. */
 	if (side_open(side) && side->eof && !got)
 		side_close(side);
 }
 
-/* ---- when it acts ---- */
+/* ---- when the program acts ---- */
 
 static void wake_event(void *object, uint64_t arg)
 {
@@ -256,7 +256,7 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/** What it can do without another event, it plans now. */
+/** Wake the program again for what it can do without another event. */
 static void plan_next(struct side *side)
 {
 	struct world *w = side->world;

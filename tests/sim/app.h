@@ -17,15 +17,15 @@ enum plan_end {
 	END_CLOSE_DONE,  /* close when everything is sent and the peer's total was read */
 	END_SHUTDOWN,    /* shutdown(WR) when everything is sent, read to the end, close */
 	END_CLOSE_EOF,   /* close when everything is sent and the peer's end was read */
-	END_CLOSE_SENT,  /* close when everything is handed over, read or not */
-	END_CLOSE_EARLY, /* close at a moment of its own */
-	END_ABORT,       /* die at a moment of its own */
+	END_CLOSE_SENT,  /* close when everything is written, whether or not the peer has read it */
+	END_CLOSE_EARLY, /* close at end_bytes or end_after, whatever is still to come */
+	END_ABORT,       /* die at end_bytes or end_after */
 	END_GIVE_UP,     /* lose its resources during rendezvous, then as CLOSE_DONE */
 };
 
 struct plan {
 	uint64_t tx_total;
-	uint32_t write_min, write_max, write_pause; /* bytes a call; up to this long between */
+	uint32_t write_min, write_max, write_pause; /* bytes a call; longest pause between calls */
 	uint32_t read_min, read_max, read_pause;
 	uint32_t read_start;              /* no read before this long after the connection opened */
 	uint32_t rr_request, rr_response; /* if set: the client sends a request, waits for its
@@ -34,7 +34,7 @@ struct plan {
 	enum plan_end end;
 	uint64_t end_bytes; /* CLOSE_EARLY, ABORT: after so many bytes read and written .. */
 	uint64_t end_after; /* .. or so long after it opened, whichever comes first */
-	uint64_t linger;    /* it is in no hurry to close */
+	uint64_t linger;    /* time from the moment it may close to its close() */
 	uint32_t rcvbuf;
 };
 
@@ -57,23 +57,23 @@ struct side {
 	struct pair *pair;
 	int index; /* CLIENT or SERVER */
 	struct host *host;
-	unsigned int lan; /* subnet of its address */
+	unsigned int lan; /* subnet of the side's address */
 	struct smcr_conn *conn;
 	enum side_mode mode;
 	struct plan plan;
-	struct stream stream;         /* what it sends */
-	uint64_t committed, consumed; /* bytes handed over; bytes read and found right */
+	struct stream stream;         /* what the program sends */
+	uint64_t committed, consumed; /* bytes written by the program; bytes read and found right */
 	bool established, fallback;   /* outcome of the rendezvous */
 	bool reset;                   /* the program saw an error */
-	bool shut, closed, aborted;   /* it called shutdown(WR), close(), died */
+	bool shut, closed, aborted;   /* the program called shutdown(WR), called close(), died */
 	bool unread_close;            /* close() left data unread */
 	bool eof;
 	bool tcp_fin_told;
 	unsigned int urgent_events; /* since an urgent byte was read last */
-	uint64_t urgent_announced;  /* one past a byte that was announced before there was room */
+	uint64_t urgent_announced;  /* one past an urgent byte announced before it could be sent */
 	uint64_t open_at, over_at;
 	uint64_t next_read, next_write;
-	uint64_t close_at; /* with linger, once it may close */
+	uint64_t close_at; /* when the program closes, once its plan allows that; 0 before */
 	uint64_t wake_number;
 	bool wake_pending;
 	uint64_t wake_at;
@@ -89,7 +89,7 @@ struct pair {
 	struct obs_conn *obs;
 };
 
-/** Where the connection's addresses are. */
+/** Hosts and subnets of the connection's two ends. */
 struct route {
 	struct host *host[2];
 	unsigned int lan[2]; /* subnet of each end's address */
@@ -102,9 +102,9 @@ struct pair *pair_open(struct world *w, const struct route *route, const struct 
 void pair_free(struct pair *pair);
 struct side *side_peer(struct side *side);
 
-/** From the TCP pipes. */
+/** The TCP pipe reports that bytes or a FIN have arrived. */
 void side_tcp_bytes(struct side *side);
-/** The other end has taken something. */
+/** The TCP pipe reports that the other end has read some bytes. */
 void side_tcp_space(struct side *side);
 void side_tcp_reset(struct side *side);
 /** From the host: inside the operation, and after the engine has returned. */

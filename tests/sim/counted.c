@@ -43,7 +43,8 @@ void counted_check(struct host *host)
 	smcr_engine_get_stats(host->engine, &stats);
 	check_flow(host, "sent", &stats.tx, counted->tx_requests, counted->tx_bytes);
 	check_flow(host, "received", &stats.rx, counted->rx_requests, counted->rx_bytes);
-	/* Bytes leave after they were given, and come before they are taken. */
+	/* The engine sends bytes after the program wrote them, and receives them before it reads.
+	 */
 	if (stats.tx.bytes > stats.tx.request_bytes || stats.rx.bytes < stats.rx.request_bytes)
 		world_fail(host->world, "STATS", "%s: %llu bytes sent of %llu, %llu taken of %llu",
 			   host->name, (unsigned long long)stats.tx.bytes,

@@ -14,12 +14,12 @@ struct coverage {
 	uint64_t taken[SMCR_NUM_ROWS][2];
 };
 
-/** Of the engines of this process that have ended, and what was merged. */
+/** The sum over the engines of this process that have ended, and over what was merged. */
 extern struct coverage coverage;
 
-/** An engine ends: what it has taken counts. */
+/** An engine ends: add the rows that it has taken. */
 void coverage_add(const struct smcr_engine *engine);
-/** So does what another process has counted. */
+/** Add the rows that another process has counted. */
 void coverage_merge(const struct coverage *other);
 /** Print the table, as TAP comments. @return how many rows were never taken */
 unsigned int coverage_print(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One line a message, in the RFC's names. Addresses and keys of memory are left out: they differ
- * from run to run, and logs of one seed are compared. */
+/* Describe a message in one line, with the RFC's names. Addresses and keys of memory are left out:
+ * they differ from run to run, and people compare logs of one seed. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Devices, memory and queue pairs; how requests travel is in wire.c. */
+/* Devices, memory and queue pairs. How requests travel is in wire.c. */
 #include "tests/sim/fabric.h"
 
 #include <errno.h>

@@ -76,12 +76,12 @@ enum wr_state {
 	WR_FLUSHED,
 };
 
-/** What a scenario has decided about a request. */
+/** What a scenario has decided to do to a request. */
 enum fate {
 	FATE_NONE,
-	FATE_LOST,       /* acknowledged, and never handed in */
-	FATE_FAILS,      /* it fails, the peer has not seen it */
-	FATE_FAILS_LATE, /* it fails, the peer has seen it */
+	FATE_LOST,       /* acknowledged, but never handed to the peer's engine */
+	FATE_FAILS,      /* it fails before it is executed at the peer */
+	FATE_FAILS_LATE, /* it fails after it was executed at the peer */
 };
 
 /** A posted request on its way. */
@@ -91,14 +91,14 @@ struct request {
 	uint8_t payload[SIM_MESSAGE_LEN]; /* of a SEND, or its beginning */
 	uint8_t *longer;                  /* all of it, if it is longer */
 	enum wr_state state;
-	uint64_t ready_at; /* travel time is over */
+	uint64_t ready_at; /* when it reaches the peer */
 	uint64_t ack_at;
 	uint64_t first_try; /* 0: not tried yet */
 	bool rnr_done;
 	uint64_t hash;          /* of a WRITE's bytes when it was posted */
-	struct obs_flow *flow;  /* of the connection it belongs to */
-	struct obs_flow *proof; /* of the connection whose element it uses, if it is no data */
-	uint64_t pos;           /* WRITE: of its first byte in the stream */
+	struct obs_flow *flow;  /* the flow that it carries data or a CDC of */
+	struct obs_flow *proof; /* a WRITE that only tries the path: the flow of the element */
+	uint64_t pos;           /* WRITE: position of its first byte in the stream */
 };
 
 struct message {
@@ -150,8 +150,8 @@ struct fabric {
 	struct world *world;
 	struct device *devices[SIM_MAX_DEVICES];
 	size_t num_devices;
-	bool cut[SIM_MAX_DEVICES][SIM_MAX_DEVICES]; /* no packet from row to column */
-	/** Larger packets from row to column vanish, in bytes of data; 0: they do not. */
+	bool cut[SIM_MAX_DEVICES][SIM_MAX_DEVICES]; /* no packet passes from row to column */
+	/** Packets with more bytes of data than this vanish from row to column; 0: no limit. */
 	uint32_t most[SIM_MAX_DEVICES][SIM_MAX_DEVICES];
 	struct qp *qps; /* by number, destroyed ones included */
 	struct mr *mrs; /* by key */
@@ -169,7 +169,7 @@ struct device *fabric_device_new(struct world *w, struct host *host, unsigned in
 void fabric_cut_one(struct fabric *fabric, size_t from, size_t to, bool cut);
 /** Both directions between two devices. */
 void fabric_cut(struct fabric *fabric, size_t a, size_t b, bool cut);
-/** Packets from one device to another with more data than that vanish; 0: none does. */
+/** Packets from one device to another with more than `most` bytes of data vanish; 0: no limit. */
 void fabric_limit(struct fabric *fabric, size_t from, size_t to, uint32_t most);
 /** Unplug: its QPs are in error at once. The host must be told. */
 void fabric_device_unplug(struct device *device);
@@ -177,7 +177,7 @@ void fabric_device_unplug(struct device *device);
 /** A live QP of any host goes into error by itself; its host is told soon after. */
 void fabric_qp_fault(struct fabric *fabric);
 
-/* What a host's operations come to. */
+/* The host's operations on memory and queue pairs. */
 int fabric_mem_alloc(struct host *host, size_t len, struct block **ret_block);
 void fabric_mem_free(struct host *host, void *addr, size_t len);
 struct block *fabric_block_at(struct host *host, const void *addr);

@@ -41,7 +41,7 @@ void harm_anchor(struct obs_group *group)
 
 /* ---- what must be spared ---- */
 
-/** Is it the device, or the path between the two, of an anchor? */
+/** Does an anchor use device `a`, or the path between `a` and `b` if there is a `b`? */
 static bool spared(struct world *w, const struct device *a, const struct device *b)
 {
 	struct obs_group *group;
@@ -112,7 +112,7 @@ void harm_replug(struct device *device)
 {
 	if (device->present)
 		return;
-	/* Not before the host has seen that it was gone. */
+	/* The host has to notice that the device is gone before it comes back. */
 	if (device->known || host_frozen(device->host)) {
 		clock_in(&device->world->clock, 5 * MSEC, replug_event, device, 0);
 		return;
@@ -204,7 +204,7 @@ bool harm_link(struct obs_link *link, enum harm kind, int end, uint64_t time)
 
 /* ---- anything ---- */
 
-/** A link that somebody may count on. */
+/** A link, chosen at random, that connections may rely on. */
 static struct obs_link *any_link(struct world *w)
 {
 	struct obs_group *group;
@@ -216,7 +216,7 @@ static struct obs_link *any_link(struct world *w)
 		DL_FOREACH (group->links, link) {
 			if (link->gone[CLIENT] || link->gone[SERVER])
 				continue;
-			/* Each of n with equal chance. */
+			/* Each of the links gets the same chance. */
 			if (prng_range(&w->rng, 0, seen++) == 0)
 				found = link;
 		}

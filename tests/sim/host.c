@@ -133,7 +133,7 @@ static uint64_t op_qp_heard(void *ctx, void *qp)
 {
 	(void)ctx;
 	(void)qp;
-	return UINT64_MAX; /* nobody asks here */
+	return UINT64_MAX; /* the simulator never asks */
 }
 
 static void op_qp_destroy(void *ctx, void *qp)
@@ -254,7 +254,8 @@ static void check(struct host *host)
 	if (host->steps < host->next_check)
 		return;
 	host->next_check = host->steps + 8 + host->num_conns / 2;
-	/* A token that was mangled on its way is missing: writes that need it are aborted. */
+	/* In hostile runs a CONFIRM RKEY may be mangled, so that an RToken is missing at the peer:
+	 * the connections that need it are aborted. */
 	if (smcr_engine_check(host->engine, text, sizeof(text)) < 0 &&
 	    !(w->set.hostile && strstr(text, "RKEY-11")))
 		world_fail(w, "ENGINE-CHECK", "%s: %s", host->name, text);
@@ -291,8 +292,8 @@ static void wake_event(void *object, uint64_t arg)
 		host->spin_at = host->world->clock.now;
 		host->spins = 0;
 	}
-	/* What has arrived comes before the timers (engine.h): messages, for they are lost with a
-	 * link that ends; completions at least when the daemon was kept from running. */
+	/* A daemon hands in what has arrived before it runs the timers (engine.h): messages always,
+	 * for a link that a timer ends loses them; completions at least after a freeze. */
 	uint64_t now = host->world->clock.now;
 	bool thawed = host->frozen_until && now < host->frozen_until + 5 * MSEC;
 	if (thawed || prng_chance(&host->world->rng, 300))
@@ -517,7 +518,7 @@ void host_shutdown(struct host *host)
 	host_leave(host);
 }
 
-/** The engine is freed: every host resource must have come back. */
+/** The engine is freed: it must have given every resource back to the host. */
 static void check_returned(struct host *host, const char *when)
 {
 	if (host->num_qps || host->num_mrs || host->memory)
@@ -557,10 +558,11 @@ void host_restart(struct host *host)
 
 void host_rdma_recv(struct host *host, struct qp *qp, const struct message *msg)
 {
-	/* It counts on what has arrived on another link: that comes first (FO-8). */
+	/* This message relies on messages that have arrived on another link: they come first
+	 * (FO-8). */
 	if (smcr_engine_recv_is_barrier(message_bytes(msg), msg->len))
 		wire_hand_in(host, msg->order);
-	/* Timers may have destroyed it. */
+	/* Timers that host_enter() ran may have destroyed the QP. */
 	if (qp->state == QP_DESTROYED)
 		return;
 	obs_recv(host->world->observer, qp, message_bytes(msg), msg->len);
@@ -574,7 +576,7 @@ void host_rdma_done(struct host *host, struct qp *qp, uint64_t number, enum smcr
 		uint64_t ref = qp->link_ref, wr_id = wire_done(qp, number);
 		smcr_engine_send_done(host->engine, ref, wr_id, status,
 				      status == SMCR_SEND_FAILED ? "retry exceeded" : NULL);
-		/* Some RNICs say it twice. */
+		/* Some RNICs report a completion twice. */
 		if (prng_chance(&host->world->rng, host->world->set.stale_permille / 10))
 			smcr_engine_send_done(host->engine, ref, wr_id, SMCR_SEND_OK, NULL);
 	}

@@ -34,25 +34,25 @@ struct host {
 	uint64_t spin_at, spins; /* timer runs without progress of the clock */
 	uint64_t steps, next_check;
 	uint32_t num_conns;        /* that the engine holds */
-	uint32_t num_qps, num_mrs; /* the engine holds; must equal what it says itself */
-	uint32_t qps_high;         /* the most it held at once */
+	uint32_t num_qps, num_mrs; /* that the engine holds; must equal its view */
+	uint32_t qps_high;         /* the most QPs that it held at once */
 	uint64_t memory;
-	uint32_t commands; /* whose outcome is still to come */
-	bool operated;     /* an operator gave a command, ever */
+	uint32_t commands; /* of operators, whose outcome is still to come */
+	bool operated;     /* an operator has given a command */
 	uint16_t generation;
 	unsigned int ueid_changes;
 	struct counted counted;
-	struct told_group *told; /* of what its engine has told operators */
+	struct told_group *told; /* groups that are up, as the engine has told operators */
 };
 
-/** A host with an engine configured by `config`; its peer ID is made here. */
+/** A host with an engine configured by `config`, and with a new peer ID. */
 struct host *host_new(struct world *w, const struct smcr_config *config);
 void host_free(struct host *host);
 struct world *host_world(const struct host *host);
 size_t host_index(const struct host *host);
 
-/** Around every call into the engine: the clock is set; afterwards events are acted on, invariants
- *  are checked and the next timer run is planned. */
+/** These two enclose every call into the engine. host_enter() sets the engine's clock; host_leave()
+ *  acts on events, checks invariants and plans the next timer run. */
 void host_enter(struct host *host);
 void host_leave(struct host *host);
 
@@ -61,7 +61,7 @@ void host_add_device(struct host *host, struct device *device);
 void host_device_changed(struct host *host, struct device *device);
 /** The daemon and its programs do nothing for a while; its RNICs go on. */
 void host_freeze(struct host *host, uint64_t time);
-/** @return when it goes on, or 0: it is not frozen */
+/** @return when the host goes on, or 0: it is not frozen */
 uint64_t host_frozen(const struct host *host);
 /** Probe every link (TEST LINK). */
 void host_test_links(struct host *host);
@@ -69,22 +69,21 @@ struct host_links {
 	struct smcr_link_view link[64];
 	size_t num;
 };
-/** What its engine shows of its links. */
+/** The links as the engine's view shows them. */
 void host_list_links(struct host *host, struct host_links *ret_links);
-/** A command of an operator. Its outcome must come in time. */
+/** An operator gives a command. Its outcome must come in time. */
 void host_command(struct host *host, const struct smcr_command *command);
 /** An operator takes a device out of use, or wants it used again. */
 void host_drain(struct host *host, const struct device *device, bool drained);
-/** A UEID that it has goes, one that it has not comes. */
+/** Remove the UEID if the host has it, else add it. */
 void host_toggle_ueid(struct host *host, const char *name);
 void host_shutdown(struct host *host);
 /** The daemon dies without a word and starts again with another instance ID. */
 void host_restart(struct host *host);
 
-/** From the fabric. A message: between host_enter() and host_leave(), like everything it brings
- *  with it. */
+/** The fabric delivers a message. Call this between host_enter() and host_leave(). */
 void host_rdma_recv(struct host *host, struct qp *qp, const struct message *msg);
-/** Request `number` of the QP, see wire_done(). */
+/** The fabric reports a completion of request `number` of the QP, see wire_done(). */
 void host_rdma_done(struct host *host, struct qp *qp, uint64_t number,
 		    enum smcr_send_status status);
 /** The QP went into error by itself. */

@@ -24,9 +24,9 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/scenario.h"
 
-#define BLOCK        100   /* seeds a TAP line */
-#define WHOLE        2000u /* seeds that must take every row */
-#define MAX_FAILURES 5     /* seeds of a scenario that are looked at */
+#define BLOCK        100   /* seeds in one TAP line */
+#define WHOLE        2000u /* with so many seeds --coverage fails if a row was never taken */
+#define MAX_FAILURES 5     /* failing seeds after which a scenario is left */
 #define CPU_LIMIT    300   /* seconds of processor time a run may take */
 #define MAX_JOBS     256
 
@@ -54,7 +54,7 @@ static struct {
 static unsigned int tests, failures;
 static uint64_t runs;
 
-/** What the runs of a scenario came to, in one process. */
+/** The results of a scenario's runs in one process. */
 struct tally {
 	unsigned int blocks; /* of the whole scenario */
 	unsigned int bad;
@@ -65,7 +65,7 @@ struct tally {
 
 static struct tally tally; /* this process */
 
-/* ---- a run that does not come back ---- */
+/* ---- a run that crashes or does not end ---- */
 
 static const char *current_scenario = "";
 static volatile uint64_t current_seed;
@@ -102,7 +102,7 @@ static void catch_crashes(void)
 	if (__sanitizer_set_death_callback)
 		__sanitizer_set_death_callback(on_sanitizer);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-		/* The sanitizers want their own signals for themselves. */
+		/* With sanitizers, they handle the signals of crashes themselves. */
 		if (!__sanitizer_set_death_callback || signals[i] == SIGVTALRM ||
 		    signals[i] == SIGABRT)
 			signal(signals[i], on_signal);
@@ -143,7 +143,7 @@ static bool run_one(const struct scenario *scenario, uint64_t seed, uint64_t *re
 	return ok;
 }
 
-/** Seeds first..last: test `test`. One of them is run twice: the same seed must be the same run. */
+/** Run seeds first..last as test number `test`. One seed is run twice: both runs must be equal. */
 static void run_block(const struct scenario *scenario, uint64_t first, uint64_t last,
 		      unsigned int test)
 {
@@ -172,7 +172,7 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/** Of what the scenario's runs check, what has really come up. */
+/** Record the requirements that the scenario checks and whose situation has come up. */
 static void record_proofs(const struct scenario *scenario)
 {
 	char copy[1024], *save = NULL;
@@ -185,7 +185,7 @@ static void record_proofs(const struct scenario *scenario)
 	}
 }
 
-/** The blocks of a scenario that are the turn of job number `job`. */
+/** Run the blocks of a scenario that fall to job number `job`. */
 static void run_blocks(const struct scenario *scenario, uint64_t job)
 {
 	unsigned int n = 0;
@@ -204,7 +204,7 @@ static void run_blocks(const struct scenario *scenario, uint64_t job)
 	tally.blocks = n;
 }
 
-/** Never returns: a process of its own. */
+/** Run a job's blocks in a process of its own. Never returns. */
 static void work(const struct scenario *scenario, uint64_t job, struct tally *ret)
 {
 	memset(&coverage, 0, sizeof(coverage));
@@ -215,7 +215,7 @@ static void work(const struct scenario *scenario, uint64_t job, struct tally *re
 	exit(0);
 }
 
-/** What a process has counted, and how it ended: a crash has left no count. */
+/** Add the results of a process. One that crashed has left no results. */
 static void merge(const struct tally *part, int status)
 {
 	tally.blocks = part->blocks > tally.blocks ? part->blocks : tally.blocks;

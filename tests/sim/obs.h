@@ -23,11 +23,11 @@ struct obs_link {
 	uint8_t number; /* 0: not told yet */
 	bool first;     /* of the group: from CLC */
 	bool confirmed; /* CONFIRM LINK was sent on it */
-	bool active[2]; /* as the side knows */
+	bool active[2]; /* the side knows that the link is active */
 	bool doomed;    /* its deletion was asked for, or has begun */
 	bool gone[2];   /* the side's QP is destroyed, or it knows that the link is deleted */
 	bool proven[2]; /* the side knows that full-size packets of its own pass */
-	uint32_t proofs_open[2]; /* WRITEs of the side that are to show that */
+	uint32_t proofs_open[2]; /* WRITEs of the side under way that try full-size packets */
 	uint32_t uid[2];
 	struct obs_link *next, *prev;
 };
@@ -36,7 +36,7 @@ struct obs_token {
 	struct obs_link *link;
 	uint32_t rkey;
 	uint64_t vaddr;
-	bool told; /* the peer has the message that tells it */
+	bool told; /* the peer has received the message with the token */
 };
 
 struct obs_rmb {
@@ -44,23 +44,23 @@ struct obs_rmb {
 	int owner; /* side */
 	struct block *block;
 	uint32_t element_size; /* 0 until CLC tells it */
-	bool confirmed;        /* and the owner knows */
-	bool announced;        /* the exchange that tells it is complete at the peer */
+	bool confirmed;        /* the owner knows that the RMB is announced */
+	bool announced;        /* the exchange that announces the RMB is complete at the peer */
 	bool deleting;         /* DELETE RKEY was sent */
-	bool deleted;          /* and the peer has answered it */
-	bool delete_confirmed; /* and the answer has reached the owner */
+	bool deleted;          /* the peer has answered DELETE RKEY */
+	bool delete_confirmed; /* that answer has reached the owner */
 	struct obs_token token[SMCR_MAX_LINKS_TOTAL + 1];
-	struct obs_flow *user[SMCR_MAX_ELEMENTS + 1]; /* last to be given the element */
+	struct obs_flow *user[SMCR_MAX_ELEMENTS + 1]; /* flow that was given the element last */
 	struct obs_rmb *next, *prev;
 };
 
 /** One direction of a connection. */
 struct obs_flow {
 	struct obs_conn *conn;
-	int writer;          /* side; the other one owns the element */
+	int writer;          /* the side that writes; the other side owns the element */
 	struct obs_rmb *rmb; /* NULL until CLC tells it */
 	uint8_t index;
-	uint32_t token;    /* of the owner, that the writer puts into its CDCs */
+	uint32_t token;    /* the owner's alert token, which the writer puts into its CDCs */
 	UT_hash_handle hh; /* by (owner's host, token) */
 	struct {
 		uint32_t host, token;
@@ -68,17 +68,17 @@ struct obs_flow {
 	/* posted by the writer */
 	uint64_t written;
 	struct qp *qp;        /* on which it posts */
-	uint32_t open;        /* requests whose end the writer does not know */
+	uint32_t open;        /* requests whose completion the writer has not seen */
 	uint32_t writes_open; /* WRITEs among them */
 	uint64_t done_pos;    /* end of the last WRITE that completed */
-	uint16_t done_seq;    /* last CDC that completed (SS) */
-	bool last_done;       /* it is the last one */
+	uint16_t done_seq;    /* sequence number of the last CDC that completed (SS) */
+	bool last_done;       /* the last CDC that was posted has completed */
 	bool unproven;        /* F was sent, and nothing has completed since */
-	bool moved;           /* F was sent, and no numbered CDC since */
+	bool moved;           /* F was sent, and no CDC with a number of its own since */
 	bool any_cdc;
-	struct smcr_cdc last;        /* its last CDC */
-	uint64_t produced, consumed; /* positions that CDC told; consumed: of its own element */
-	bool owed;                   /* a window update is due, but had to wait for room */
+	struct smcr_cdc last;        /* the last CDC that the writer posted */
+	uint64_t produced, consumed; /* positions in that CDC; consumed: in the writer's element */
+	bool owed;                   /* a window update is due, but had to wait for the link */
 	/* delivered to the owner */
 	uint64_t seen_produced, seen_consumed;
 	bool seen_any;
@@ -91,10 +91,10 @@ struct obs_conn {
 	struct obs_group *group; /* from Accept on */
 	bool proposal_sent, proposal_seen, accept_sent, accept_seen, confirm_sent, confirm_seen;
 	bool decline_sent[2], decline_seen[2];
-	bool gone[2]; /* let go by the side's engine */
+	bool gone[2]; /* the side's engine has freed the connection */
 	bool pnr[2];  /* first contact: the side is past its point of no return (ERR-8) */
-	struct smcr_clc_proposal proposal; /* as the server has it */
-	unsigned int ueid_changes;         /* of the server by then */
+	struct smcr_clc_proposal proposal; /* as the server has received it */
+	unsigned int ueid_changes;         /* how often the server's UEIDs had changed by then */
 	struct smcr_clc_accept accept, confirm;
 	struct obs_flow flow[2]; /* by writer */
 	struct obs_conn *next, *prev;
@@ -105,7 +105,7 @@ struct obs_request {
 	struct obs_link *link;
 	int from;
 	bool delivered;
-	bool expect_negative; /* the receiver had an exchange in progress when it came (SER-4) */
+	bool expect_negative; /* it crossed an exchange of the server and must be refused (SER-4) */
 	struct smcr_llc_msg msg;
 	uint8_t raw[SMCR_LLC_LEN];
 };
@@ -117,8 +117,8 @@ struct obs_stage {
 	struct obs_rmb *rmb;
 	struct obs_token token[SMCR_MAX_LINKS_TOTAL + 1];
 	size_t num;
-	uint8_t left;                             /* tokens that CONTINUATIONs still owe */
-	uint8_t others[SMCR_MAX_LINKS_TOTAL + 1]; /* numbers of the links that have to be told */
+	uint8_t left; /* tokens that CONTINUATIONs have still to bring */
+	uint8_t others[SMCR_MAX_LINKS_TOTAL + 1]; /* numbers of the links that need a token */
 	size_t num_others;
 };
 
@@ -129,28 +129,28 @@ struct obs_group {
 	struct obs_conn *first; /* connection of the first contact */
 	uint8_t version;        /* of SMC-R, as Accept told */
 	uint8_t agreed_links;   /* version 2 */
-	uint8_t agreed_conns;   /* and from release 1 on */
-	unsigned int asked;     /* version 2: REQUEST ADD LINKs not refused */
+	uint8_t agreed_conns;   /* version 2, from release 1 on */
+	unsigned int asked;     /* version 2: REQUEST ADD LINKs that were not refused */
 	unsigned int longs[2];  /* version 2: long SENDs of that side under way */
-	unsigned int late[2];   /* exchanges that it heard of meanwhile */
-	uint64_t began;         /* Accept was sent */
-	uint64_t proven_at;     /* the first link was proven */
+	unsigned int late[2];   /* exchanges that the side heard of during its long SENDs */
+	uint64_t began;         /* when Accept was sent */
+	uint64_t proven_at;     /* when the first link was proven */
 	struct obs_link *links;
 	struct obs_rmb *rmbs;
 	bool ended;       /* declined, or DELETE LINK of all */
-	bool shaky;       /* something failed: exchanges may be given up .. */
-	uint64_t busy_at; /* .. until there was silence for a while after the last of that */
+	bool shaky;       /* something failed: until settle() exchanges may be given up */
+	uint64_t busy_at; /* last LLC message, failure or end of a freeze */
 	bool changed;     /* links have come or gone after the first contact */
 	bool dialect_known;
 	enum smcr_dialect dialect;
 	uint8_t confirm_flags[2], max_links[2];
-	bool gate[2];          /* data may be sent by that side */
-	unsigned int known[2]; /* exchanges in progress, as the side knows */
+	bool gate[2];          /* that side may send data */
+	unsigned int known[2]; /* exchanges that the side knows to be in progress */
 	bool add_attempted;
 	uint8_t used_numbers[32];
 	struct obs_link *anchor; /* harm.h */
 	bool exposed;
-	bool dirty; /* something happened that RKEY-11 depends on */
+	bool dirty; /* links or RTokens have changed: check RKEY-11 again */
 	/* the ADD LINK in progress */
 	struct obs_link *adding;
 	struct obs_link *carrier;
@@ -176,7 +176,8 @@ static inline const char *side_text(int side)
 	return side == SERVER ? "server" : "client";
 }
 
-/** Nothing is judged after a failure, nor what mangled messages lead to. */
+/** The observer judges nothing after a failure of the run, nor when messages are mangled or forged.
+ */
 static inline bool obs_blind(const struct observer *obs)
 {
 	return obs->world->failed || obs->world->set.hostile || obs->world->set.forged;
@@ -216,7 +217,7 @@ void version_confirm_sent(struct world *w, const struct obs_conn *conn, const st
 			  const struct smcr_clc_accept *msg);
 void version_decline_sent(struct world *w, const struct obs_conn *conn, const struct side *side,
 			  const struct smcr_clc_decline *msg);
-/** The Accept puts the connection into its group. */
+/** The Accept has put the connection into its group. */
 void version_joined(struct obs_conn *conn, const struct smcr_clc_accept *msg);
 /** Is it possible that the group had no room for another connection? */
 bool version_may_be_full(const struct obs_group *group);
@@ -239,7 +240,7 @@ size_t rmb_count(const struct obs_group *group, int owner);
 void rmb_check_complete(struct obs_group *group, int side);
 
 /* obs_llc.c */
-/** In the group's version. `ret_rtokens`: of an ADD LINK of version 2, else none. */
+/** Decode in the group's version. `ret_rtokens`: those of an ADD LINK of version 2, else none. */
 int group_decode(const struct obs_group *group, const uint8_t *data, size_t len,
 		 struct smcr_llc_msg *ret_msg, struct smcr_llc_rtokens *ret_rtokens);
 int group_encode(const struct obs_group *group, const struct smcr_llc_msg *msg,
@@ -250,13 +251,14 @@ static inline bool group_is_v2(const struct obs_group *group)
 }
 /** `side` starts an exchange (SER-2), or learns that one has started, or ended. */
 void exchange_start(struct obs_group *group, int side, unsigned int bit);
-/** `side` hears of one that the other side has started. */
+/** `side` hears of an exchange that the other side has started. */
 void exchange_learnt(struct obs_group *group, int side, unsigned int bit);
 void exchange_end(struct obs_group *group, int side, unsigned int bit);
-/** The request that this reply of `from` answers; it is forgotten, `raw` stays until the next. */
+/** The request that this reply of `from` answers. The request is forgotten; its `raw` stays valid
+ *  until the next request. */
 struct obs_request *request_answered(struct obs_link *link, int from,
 				     const struct smcr_llc_msg *reply);
-/** The link is gone for that side: it answers nothing on it any more. */
+/** The link is gone for that side: the side answers nothing on the link any more. */
 void requests_void(const struct obs_link *link, int side);
 struct obs_link *link_by_number(struct obs_group *group, uint8_t number);
 void llc_posted(struct observer *obs, struct obs_link *link, int from, const uint8_t *data,
@@ -299,14 +301,14 @@ void write_posted(struct observer *obs, struct qp *qp, struct request *req);
 void flow_settled(const struct request *req, bool ok);
 
 /* obs_path.c */
-/** Is this WRITE no data, but shows what packets pass? Then it must be harmless. */
+/** Is this WRITE no data, but a trial of full-size packets? Then it must be harmless. */
 bool proof_posted(struct observer *obs, struct qp *qp, struct request *req, struct obs_flow *flow,
 		  uint64_t offset);
-/** It comes to the memory `target`. */
+/** The trial WRITE lands in the memory `target`. */
 void proof_lands(struct observer *obs, const struct request *req, const uint8_t *target);
 void proof_settled(struct observer *obs, struct qp *qp, const struct request *req, bool ok);
-/** The connection opens at that side: nothing of the kind is under way there, and all links of its
- *  first contact are proven. */
+/** The connection opens at that side: none of the side's trial WRITEs is under way, and all links
+ * of the first contact are proven. */
 void proof_check(struct observer *obs, const struct obs_conn *conn, int side);
 
 /* describe.c: messages for the event log */

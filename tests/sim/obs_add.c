@@ -146,7 +146,7 @@ void confirm_link_delivered(struct obs_link *link, int to, const struct smcr_llc
 	if (!msg->reply)
 		return;
 	link->active[SERVER] = true;
-	if (group->gate[SERVER]) /* no first contact any more: nothing is written */
+	if (group->gate[SERVER]) /* after first contact the path is not tried */
 		server_goes_on(link);
 }
 
@@ -247,7 +247,7 @@ static bool may_reject(struct obs_group *group)
 	DL_FOREACH (group->links, link) {
 		links += live(link);
 	}
-	/* With two links there may be an asymmetric one already. */
+	/* One of two links may be asymmetric already. */
 	bool asymmetric = server_used == spare;
 	if (group->ended)
 		return true; /* the server has freed its links already */
@@ -255,7 +255,7 @@ static bool may_reject(struct obs_group *group)
 	       set->failures || set->short_memory;
 }
 
-/** Version 2: the server cannot add a link, and asks so that it is refused. */
+/** Version 2: does the server, which cannot add a link, send ADD LINK only to have it rejected? */
 static bool is_excuse(const struct obs_group *group, const struct smcr_llc_add_link *m)
 {
 	return group_is_v2(group) && !m->mtu && !m->qpn;
@@ -389,7 +389,7 @@ void request_posted(struct obs_link *link, int from, const struct smcr_llc_msg *
 	obs_see(group->obs, SEEN_NOTICE);
 }
 
-/** What version 2 tells besides. */
+/** Check what version 2 adds to ADD LINK. */
 static void extension_posted(struct obs_link *link, int from, const struct smcr_llc_add_link *m,
 			     const struct smcr_llc_rtokens *rtokens)
 {
@@ -492,7 +492,7 @@ static void link_deleted(struct obs_link *link, int side)
 		group->adding = NULL;
 }
 
-/** Has this side an RKEY exchange of its own under way there? */
+/** Has this side an RKEY exchange of its own under way on the link? */
 static bool has_rkey_exchange(const struct obs_link *link, int from)
 {
 	const struct obs_request *requests = link->group->requests;
@@ -519,7 +519,7 @@ void delete_link_posted(struct obs_link *link, int from, const struct smcr_llc_m
 		if (conns_live(group, from) && !w->set.failures)
 			world_fail(w, "LG-16", "group %u: the %s ends it with connections in it",
 				   group->number, side_text(from));
-		/* A client that asks for the end lets its exchanges go. */
+		/* A client that asks for the group's end gives up its own exchanges. */
 		group->shaky = true;
 		if (from == SERVER) {
 			group->ended = true;
@@ -536,7 +536,7 @@ void delete_link_posted(struct obs_link *link, int from, const struct smcr_llc_m
 	}
 	target->doomed |= !msg->reply;
 	if (from == CLIENT && msg->reply && has_rkey_exchange(target, from))
-		group->shaky = true; /* that is broken, and begins anew on another link */
+		group->shaky = true; /* the client repeats that exchange on another link */
 	if (w->set.no_reset && target == group->anchor)
 		harm_anchor(group);
 	if (from == SERVER && !msg->reply) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* WRITEs and CDC: sequence, cursors, window, flags, ends (CDC, WIN, CLOSE, ABORT). */
+/* WRITEs and CDC: sequence, cursors, window, flags, ends (groups CDC, WIN, CLOSE, ABORT). */
 #include <string.h>
 
 #include "tests/sim/obs.h"
@@ -16,9 +16,9 @@ static uint64_t known_consumed(const struct obs_flow *flow)
 	return flow->conn->flow[!flow->writer].seen_consumed;
 }
 
-/** May this side send on this connection, on this link? Only an A may follow CLOSED: an abort goes
- * on when the program is no longer interested (ABORT-2). After C and A only they themselves may be
- * sent again, when they were lost with a link. */
+/** May this side send on this connection, on this link? After its program's end it may only send A:
+ * an abort goes on without the program (ABORT-2). After C or A it may only repeat that flag, if the
+ * CDC was lost with a link. */
 static bool may_send(struct observer *obs, const struct obs_flow *flow, const struct obs_link *link,
 		     bool last_words, bool again)
 {
@@ -46,7 +46,7 @@ static bool may_send(struct observer *obs, const struct obs_flow *flow, const st
 	return !obs->world->failed;
 }
 
-/** All that a connection posts goes over one link; the next one begins with F (FO-3, FO-4). */
+/** A connection posts everything on one link; on the next link F comes first (FO-3, FO-4). */
 static bool right_link(struct observer *obs, struct obs_flow *flow, struct qp *qp, bool validation)
 {
 	uint32_t number = flow->conn->pair->number;
@@ -239,8 +239,8 @@ static void check_positions(struct world *w, struct obs_flow *flow, const struct
 	uint32_t number = flow->conn->pair->number;
 	bool free_running = !side->closed && !side->aborted && !side->reset &&
 			    !(cdc->conn_flags & SMCR_CDC_ABORT);
-	/* An abort replays nothing (FO-9): it tells what was written on the link that failed, or
-	 * would have been, had the link still taken it. */
+	/* An abort replays nothing (FO-9). Its producer cursor covers bytes that were written on
+	 * the failed link, and bytes that the failed link no longer took. */
 	if (produced >
 	    (cdc->conn_flags & SMCR_CDC_ABORT && flow->moved ? side->committed : flow->written))
 		world_fail(w, "CDC-6", "connection %u: CDC tells %llu, written is %llu", number,
@@ -283,7 +283,7 @@ static void check_update(struct world *w, const struct obs_flow *flow, const str
 	    cdc->prod_flags != flow->last.prod_flags || flow->moved)
 		return;
 	if (back->seen_any && back->seen.prod_flags & SMCR_CDC_CONS_UPDATE_REQ)
-		return; /* it is asked whether it is here (A66) */
+		return; /* the peer has asked for an update, to see whether it gets one (A66) */
 	if (back->seen_any && back->seen.prod_flags & SMCR_CDC_WRITE_BLOCKED) {
 		if (consumed == flow->consumed)
 			world_fail(w, "WIN-3", "connection %u: a CDC that tells nothing new",
@@ -303,7 +303,8 @@ static void check_update(struct world *w, const struct obs_flow *flow, const str
 			   (unsigned long long)gain, (unsigned long long)usable);
 }
 
-/** D, C and A: when the program asked for it and everything before has completed. */
+/** D, C and A are sent only when the program asked for that and all earlier WRITEs have completed.
+ */
 static void check_end(struct world *w, const struct obs_flow *flow, const struct smcr_cdc *cdc)
 {
 	const struct side *side = flow_writer(flow);
@@ -366,8 +367,9 @@ static void see_flags(struct observer *obs, const struct obs_flow *flow, uint8_t
 		obs_see(obs, SEEN_CROSSED_ABORT);
 }
 
-/** F: nothing but the number of the last CDC that completed, ahead of everything else on the new
- * link. What completed before, and what the peer is known to have read, is not sent again. */
+/** F is the first message on the new link, and tells only the number of the last CDC that
+ * completed. Bytes that completed before, or that the peer is known to have read, are not written
+ * again. */
 static void validation_posted(struct observer *obs, struct obs_flow *flow, struct qp *qp,
 			      struct request *req, const struct smcr_cdc *cdc)
 {
@@ -378,7 +380,7 @@ static void validation_posted(struct observer *obs, struct obs_flow *flow, struc
 				       .alert_token = cdc->alert_token,
 				       .prod_flags = SMCR_CDC_FAILOVER };
 	uint8_t raw[SMCR_CDC_LEN];
-	/* A connection may be called back to its link while it waits to leave it. */
+	/* A connection that waits to leave its link may be sent back to the same link. */
 	if (flow->qp == qp && flow->open)
 		world_fail(w, "FO-4", "connection %u: F, but no link was switched", number);
 	else if (cdc->seq != flow->done_seq)
@@ -431,7 +433,7 @@ void cdc_posted(struct observer *obs, struct qp *qp, struct request *req)
 	    !right_link(obs, flow, qp, false))
 		return;
 	req->flow = flow;
-	/* What could not be posted on a link that had failed has used its number up. */
+	/* A CDC that could not be posted on a failed link has used its number up. */
 	if (flow->moved ? (int16_t)(cdc.seq - flow->last.seq) <= 0
 			: cdc.seq != (uint16_t)(flow->last.seq + 1))
 		world_fail(w, flow->moved ? "FO-9" : "CDC-2", "connection %u: CDC %u after %u",
@@ -456,7 +458,7 @@ void cdc_posted(struct observer *obs, struct qp *qp, struct request *req)
 
 /* ---- CDC as delivered ---- */
 
-/** A CDC that was acknowledged has not come: data may be lost (FO-7). */
+/** A CDC that the receiver's RNIC acknowledged was never received: data may be lost (FO-7). */
 static void validation_fails(struct observer *obs, struct obs_flow *flow, int side)
 {
 	struct world *w = obs->world;
@@ -497,7 +499,8 @@ void cdc_delivered(struct observer *obs, struct qp *qp, const uint8_t *data, siz
 
 /* ---- what reading must lead to ---- */
 
-/** Is every link of the side free enough for a CDC at once? No connection takes all of a link. */
+/** Can every link of the side take a CDC at once? A connection leaves part of a send queue to the
+ * others. */
 static bool links_free(const struct obs_group *group, int side)
 {
 	const struct obs_link *link;
@@ -527,8 +530,8 @@ void obs_consumed(struct observer *obs, struct side *side)
 	if (!blocked && !urgent && (2 * told_window >= usable || 10 * gain < usable))
 		return;
 	flow->owed = true;
-	/* D, when it waits for the last completions, will carry it. */
-	/* One that is being moved waits until what it has posted is done. */
+	/* A D that waits for the last completions will carry the update. A connection that is being
+	 * moved waits until everything that it has posted is done. */
 	if (!links_free(conn->group, side->index) ||
 	    (flow->open && (conn->group->changed || side->host->operated)) ||
 	    (side->shut && !(flow->last.conn_flags & SMCR_CDC_SENDING_DONE)))

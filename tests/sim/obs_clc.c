@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CLC as seen on TCP: who may say what when, and whether it is true. */
+/* CLC as seen on TCP: who may send which message when, and whether its contents are true. */
 #include <string.h>
 
 #include "tests/sim/obs.h"
@@ -61,7 +61,7 @@ static void proposal_sent(struct observer *obs, struct obs_conn *conn, struct si
 
 /* ---- Accept and Confirm ---- */
 
-/** What both have in common: the QP, the RMB and the element are the sender's and real. */
+/** Accept and Confirm alike: the QP, the RMB and the element exist and are the sender's. */
 static struct block *check_credentials(struct observer *obs, struct side *side,
 				       const struct smcr_clc_accept *msg, struct qp **ret_qp)
 {
@@ -130,8 +130,8 @@ static struct obs_rmb *known_rmb(struct obs_group *group, int owner, struct bloc
 	return rmb;
 }
 
-/** Between these hosts a first contact takes longer than any is waited for, so that others are made
- *  beside it (A68). */
+/** Does a first contact between these hosts take longer than connections wait for it? Then further
+ *  first contacts begin beside it (A68). */
 static bool one_is_slow(const struct observer *obs, const struct obs_group *fresh)
 {
 	const struct obs_group *group;
@@ -283,8 +283,8 @@ static void confirm_sent(struct observer *obs, struct obs_conn *conn, struct sid
 
 /* ---- Decline ---- */
 
-/** ERR-1, 3..8: in place of an own message that is due, and in first contact up to the own point of
- *  no return. */
+/** ERR-1, 3..8: a side may decline in place of its own message that is due, and in first contact up
+ *  to its own point of no return. */
 static bool may_decline(const struct obs_conn *conn, int side)
 {
 	bool fc = conn->accept_sent && conn->accept.first_contact;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* LLC as seen on the links: requests and their replies, one exchange at a time (SER). */
+/* LLC as seen on the links: requests and their replies, one exchange at a time (group SER). */
 #include <string.h>
 
 #include "tests/sim/obs.h"
@@ -23,7 +23,7 @@ struct obs_link *link_by_number(struct obs_group *group, uint8_t number)
 {
 	struct obs_link *link, *found = NULL;
 	DL_FOREACH (group->links, link) {
-		/* Numbers come again after 255 links: the youngest counts. */
+		/* Numbers come again after 255 links: take the newest link. */
 		if (link->number == number)
 			found = link;
 	}
@@ -43,7 +43,8 @@ void exchange_start(struct obs_group *group, int side, unsigned int bit)
 			obs_see(group->obs, SEEN_RKEY_OVERLAP);
 		other &= ~(unsigned int)RKEY_BITS | bit;
 	}
-	/* Version 2: it was due before, and waited for the end of a long SEND. */
+	/* Version 2: this exchange may have waited for a long SEND of its side. What the side heard
+	 * of during that SEND came too late to stop it. */
 	other &= ~group->late[side];
 	if (other && !group->shaky && !group->ended)
 		world_fail(group->obs->world, "SER-2",
@@ -66,11 +67,11 @@ void exchange_end(struct obs_group *group, int side, unsigned int bit)
 	group->dirty = true;
 }
 
-/* Longer than any exchange waits for an answer, and any message for its receiver. */
+/* Longer than an exchange waits for an answer, and than a message takes to its receiver. */
 #define SETTLED (15 * SEC)
 
-/** After a failure both sides give up what was in progress, each at its own time. When nothing has
- * been said for a while they must have done so, and the rules apply again. */
+/** After a failure both sides give up the exchanges in progress, each at its own time. After a long
+ * silence they must have done so, and the rules apply again. */
 static void settle(struct obs_group *group)
 {
 	struct obs_link *link;
@@ -127,8 +128,9 @@ static void remember(struct obs_link *link, int from, const struct smcr_llc_msg 
 			   group->number, OBS_MAX_REQUESTS);
 }
 
-/** Deletions may be on their way at the same time, as a request of version 2 may be repeated; and
- * behind an ADD LINK that was given up, and nobody will answer, the next one. */
+/** Are both messages about the same link? Several DELETE LINKs can be under way at the same time,
+ * because version 2 repeats requests. And the next ADD LINK can be under way behind one that was
+ * given up and that nobody will answer. */
 static bool same_subject(const struct obs_request *request, const struct smcr_llc_msg *msg)
 {
 	switch (msg->type) {
@@ -140,7 +142,8 @@ static bool same_subject(const struct obs_request *request, const struct smcr_ll
 	}
 }
 
-/** What `msg` answers or is: preferably about the same, else another one of that type. */
+/** The request that `msg` answers, or that it is: one about the same link if there is one, else any
+ * of that type. */
 static struct obs_request *find_request(struct obs_link *link, int from, bool delivered,
 					const struct smcr_llc_msg *msg)
 {
@@ -183,7 +186,7 @@ static void mark_delivered(struct obs_link *link, int to, const struct smcr_llc_
 	if (!request)
 		return;
 	request->delivered = true;
-	/* SER-4: a CONFIRM RKEY that crosses an exchange of the server is refused. */
+	/* SER-4: the server refuses a CONFIRM RKEY that crosses its own exchange. */
 	request->expect_negative = msg->type == SMCR_LLC_CONFIRM_RKEY && to == SERVER &&
 				   group->known[SERVER] & (X_ADD | X_DEL) && !group_is_v2(group);
 }
@@ -223,7 +226,7 @@ static void dispatch_posted(struct obs_link *link, int from, const struct smcr_l
 	}
 }
 
-/** How long messages are: 44 bytes, in version 2 some are longer, one at a time. */
+/** Messages have 44 bytes. In version 2 some are longer; a side sends one such at a time. */
 static void check_length(struct obs_group *group, int from, size_t len)
 {
 	struct world *w = group->obs->world;
@@ -237,7 +240,7 @@ static void check_length(struct obs_group *group, int from, size_t len)
 	obs_see(group->obs, SEEN_LONG);
 }
 
-/** Version 2: the server has lost patience. */
+/** Version 2: does the server repeat its CONFIRM LINK, because no reply has come? */
 static bool is_repeated(struct obs_link *link, const struct smcr_llc_msg *msg)
 {
 	if (msg->type != SMCR_LLC_CONFIRM_LINK || msg->reply)

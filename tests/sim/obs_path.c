@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes that show what packets pass (A67): they must be harmless, and come before what relies on
- * them. Violations are told as PATH. */
+/* WRITEs that try whether full-size packets pass (A67). They must be harmless, and be over before
+ * anything relies on them. Violations are reported as PATH. */
 #include <string.h>
 
 #include "tests/sim/obs.h"
@@ -15,7 +15,7 @@ static bool all_zero(const uint8_t *p, size_t len)
 	return !len || (!p[0] && !memcmp(p, p + 1, len - 1));
 }
 
-/** The end of the element of the first contact's connection, which has no data yet. */
+/** Does the WRITE go to the end of the first connection's element, which has no data yet? */
 static bool is_proof(const struct obs_flow *flow, const struct smcr_wr *wr, uint64_t offset)
 {
 	return flow->conn == flow->conn->group->first && !flow->written && offset &&
@@ -23,8 +23,9 @@ static bool is_proof(const struct obs_flow *flow, const struct smcr_wr *wr, uint
 	       wr->length <= smcr_mtu_bytes(SMCR_MTU_4096);
 }
 
-/** A deployed client registers its memory when CONFIRM LINK has come, a deployed server before it
- *  sends that: so the server waits for the reply. */
+/** May the side write into the peer's memory? A deployed server registers its memory before it
+ * sends CONFIRM LINK, a deployed client only when CONFIRM LINK has come. So the server has to wait
+ * for the client's reply. */
 static bool may_write(const struct obs_link *link, int side)
 {
 	return side == SERVER ? link->active[SERVER] : link->confirmed && !link->active[CLIENT];

@@ -23,8 +23,8 @@ static struct obs_rmb *rmb_by_key(struct obs_group *group, int owner, struct obs
 
 /* ---- ADD LINK CONTINUATION ---- */
 
-/** RMBs that the side has to tell; one under DELETE RKEY may be told or not, nor one whose CONFIRM
- * RKEY was answered on a link that failed. */
+/** How many RMBs the side has to tell. The side may tell or leave out an RMB under DELETE RKEY, or
+ * one whose CONFIRM RKEY was answered on a link that failed. */
 static void rmbs_to_tell(const struct obs_group *group, int side, size_t *ret_min, size_t *ret_max)
 {
 	const struct obs_rmb *rmb;
@@ -150,7 +150,7 @@ static void stage_token(struct obs_group *group, int from, uint8_t number, uint3
 	struct obs_link *link = link_by_number(group, number);
 	bool was_there = memchr(stage->others, number, stage->num_others) != NULL;
 	if (was_there && (!link || link->gone[from]))
-		return; /* it went in the midst of the announcement, whose count stands */
+		return; /* the link was deleted during the announcement, which still counts it */
 	if (!link || !link->active[from] || link->gone[from]) {
 		world_fail(w, "RKEY-3", "group %u: CONFIRM RKEY of the %s for link %u",
 			   group->number, side_text(from), number);
@@ -169,8 +169,8 @@ static void stage_token(struct obs_group *group, int from, uint8_t number, uint3
 			(struct obs_token){ .link = link, .rkey = rkey, .vaddr = vaddr };
 }
 
-/** Has the peer got its token on every link? One that was not listed for a link just added is
- * announced again (RKEY-11). */
+/** Has the peer got the RMB's token for every link? If it was not listed for a link just added, its
+ * owner announces the RMB again (RKEY-11). */
 static bool known_everywhere(struct obs_rmb *rmb, int from)
 {
 	struct obs_link *link;
@@ -251,7 +251,7 @@ static size_t links_known_to(const struct obs_group *group, int side)
 	return n;
 }
 
-/** The peer puts the tokens in force when all have come (RKEY-8). */
+/** The tokens are valid at the peer once all have come (RKEY-8). */
 static void confirm_reply(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
 			  const struct obs_request *request)
 {
@@ -265,7 +265,8 @@ static void confirm_reply(struct obs_link *link, int from, const struct smcr_llc
 	    memcmp(raw + 4, request->raw + 4, SMCR_LLC_LEN - 4) != 0)
 		world_fail(w, "RKEY-5", "group %u: CONFIRM RKEY is not echoed", group->number);
 	bool first = msg->type == SMCR_LLC_CONFIRM_RKEY;
-	/* A link that was added on another one while this was on its way (RKEY-6). */
+	/* While the CONFIRM RKEY was on its way, an exchange on another link has added a link
+	 * (RKEY-6). */
 	bool overtaken = first && negative(msg) && msg->confirm_rkey.retry &&
 			 links_known_to(group, from) > stage->num;
 	if (negative(msg) != request->expect_negative && !overtaken && !group->shaky &&
@@ -287,7 +288,7 @@ static void confirm_reply(struct obs_link *link, int from, const struct smcr_llc
 		rmb_set_token(stage->rmb, stage->token[i].link, stage->token[i].rkey,
 			      stage->token[i].vaddr, true);
 	stage->rmb->announced = true;
-	/* Its owner may want it back before the peer has answered that it has forgotten it. */
+	/* The owner may announce the RMB again before the peer has answered its DELETE RKEY. */
 	stage->rmb->deleting = stage->rmb->deleted = stage->rmb->delete_confirmed = false;
 	exchange_end(group, from, rkey_bit(!from));
 }
@@ -302,7 +303,7 @@ static void delete_request(struct obs_link *link, int from, const struct smcr_ll
 	for (unsigned int i = 0; i < m->count; i++) {
 		struct obs_rmb *rmb = rmb_by_key(group, from, link, m->rkey[i]);
 		if (group->shaky && (!rmb || rmb->deleting))
-			continue; /* an exchange that a failure broke */
+			continue; /* the exchange was broken by a failure, and is repeated */
 		if (!rmb || rmb->deleting)
 			world_fail(w, "RKEY-13", "group %u: the %s withdraws an unknown RMB",
 				   group->number, side_text(from));
@@ -326,7 +327,7 @@ static void delete_reply(struct obs_link *link, int from, const struct smcr_llc_
 	const struct smcr_llc_delete_rkey *asked = &request->msg.delete_rkey;
 	if (asked->count != m->count || (!v2 && memcmp(asked->rkey, m->rkey, sizeof(m->rkey)) != 0))
 		world_fail(w, "RKEY-14", "group %u: DELETE RKEY is not echoed", group->number);
-	/* A16: answered when the exchange about links is over. */
+	/* A16: the server answers when its exchange about links is over. */
 	if (from == SERVER && group->known[SERVER] & (X_ADD | X_DEL) && !group->shaky && !v2)
 		world_fail(w, "SER-4", "group %u: DELETE RKEY answered in the midst of an exchange",
 			   group->number);

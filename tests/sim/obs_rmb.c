@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RMBs as the messages tell of them: elements, and a token for every link. */
+/* RMBs as CLC and LLC messages describe them: elements, and a token for every link. */
 #include <string.h>
 
 #include "tests/sim/obs.h"
@@ -95,11 +95,13 @@ static void check_free(struct obs_rmb *rmb, const struct obs_flow *flow)
 		return;
 	}
 	const struct side *side = &conn->pair->side[owner];
-	/* Who waits for the other's last word waits as long as PeerAbortWait lasts, at least. */
+	/* A side that still waits for the peer's C or A may free the element after PeerAbortWait.
+	 */
 	if (conn->decline_seen[owner] || conn->decline_sent[owner] || !conn->confirm_sent ||
 	    w->set.timeouts || w->set.failures || w->clock.now >= side->over_at + ABORT_WAIT)
 		return;
-	/* The peer's C may still be on its way when its Accept shows that it is done (RMB-9). */
+	/* The peer's Accept may give its element to another connection, which shows that the peer
+	 * is done, while the peer's C is still on its way (RMB-9). */
 	const struct obs_flow *back = &conn->flow[owner];
 	bool evicted = back->rmb && back->rmb->user[back->index] != back;
 	if (!ended(flow, !evicted) || !ended(back, false))
@@ -154,8 +156,8 @@ void rmb_check_complete(struct obs_group *group, int side)
 	if (group->ended || group->shaky || group->known[side])
 		return;
 	DL_FOREACH (group->rmbs, rmb) {
-		/* One that the owner does not count on it announces anew, when it is needed; one
-		 * that it withdraws it does not tell any more. */
+		/* An RMB that the owner does not regard as announced is announced again when it is
+		 * needed. An RMB under DELETE RKEY gets no further tokens. */
 		if (rmb->owner == side || !rmb->announced || !rmb->confirmed || rmb->deleting)
 			continue;
 		DL_FOREACH (group->links, link) {

@@ -69,7 +69,7 @@ void version_proposal_sent(struct world *w, const struct side *side,
 
 /* ---- Accept ---- */
 
-/** The first UEID of the client's that the server has. */
+/** The first of the client's UEIDs that the server has too. */
 static const uint8_t *common_ueid(const struct smcr_clc_proposal *msg,
 				  const struct smcr_config *config)
 {
@@ -154,7 +154,7 @@ void version_accept_sent(struct world *w, const struct obs_conn *conn, const str
 
 /* ---- Confirm ---- */
 
-/** GIDs of own RNICs on that LAN, that of the link first, each once. */
+/** Does Confirm list GIDs of own RNICs on that LAN, each once, with the link's GID first? */
 static bool gids_right(struct world *w, const struct side *side, const struct smcr_clc_accept *msg)
 {
 	if (!msg->num_gids || memcmp(msg->gids[0], msg->gid, SMCR_GID_LEN) != 0)
@@ -242,8 +242,8 @@ void version_joined(struct obs_conn *conn, const struct smcr_clc_accept *msg)
 			   conns, max_conns(group));
 }
 
-/** By its limit of connections in version 2, of RMBs in either: a side may have one for each
- *  connection (LG-14). */
+/** Version 2 limits a group's connections; both versions limit its RMBs, of which a side may need
+ *  one for each connection (LG-14). */
 bool version_may_be_full(const struct obs_group *group)
 {
 	unsigned int conns = 0;

@@ -94,7 +94,7 @@ void obs_settled(struct observer *obs, struct qp *qp, struct request *req, bool 
 		llc_done(obs, link, link_side(link, qp), request_bytes(req), req->wr.length);
 }
 
-/** From here on exchanges may be given up, on either side, until all is quiet again. */
+/** From here on either side may give exchanges up, until settle() finds the group quiet again. */
 static void disturb(struct obs_group *group)
 {
 	group->shaky = group->changed = true;
@@ -137,7 +137,7 @@ void obs_qp_destroy(struct observer *obs, struct qp *qp)
 		return;
 	struct obs_group *group = link->group;
 	int side = link_side(link, qp);
-	/* Destroyed without an agreement: one side has given the link up. */
+	/* The sides have not agreed on the link's end: this side has given the link up. */
 	if (!link->gone[side] && !group->ended && obs->world->set.failures)
 		disturb(group);
 	link->gone[side] = true;
@@ -164,7 +164,7 @@ void obs_established(struct observer *obs, struct side *side)
 	}
 	if (conn->decline_sent[0] || conn->decline_sent[1])
 		world_fail(w, "ERR-2", "connection %u: open after a Decline", side->pair->number);
-	/* Version 2: a client waits two seconds for ADD LINK. */
+	/* Version 2: a client waits two seconds for ADD LINK, then opens with one link. */
 	bool one_link =
 		group_is_v2(group) && (group->agreed_links == 1 ||
 				       (s == CLIENT && w->clock.now >= group->proven_at + 2 * SEC));

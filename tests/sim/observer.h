@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file observer.h
- * Someone on the wire who reads every CLC, LLC and CDC message and watches every WRITE, knows from
- * them what each side knows, and checks what it does against RFC 7609. It sees nothing of the
- * engines: its truth are the messages, the fabric and the programs.
+ * The observer reads every CLC, LLC and CDC message and watches every WRITE. From these it knows
+ * what each side knows, and checks what each side does against RFC 7609. It does not look into the
+ * engines: it judges by the messages, the fabric and the programs alone.
  */
 #ifndef SMCRD_TESTS_SIM_OBSERVER_H
 #define SMCRD_TESTS_SIM_OBSERVER_H
@@ -14,25 +14,25 @@
 
 struct observer *obs_new(struct world *w);
 void obs_free(struct observer *obs);
-/** What happened so far. */
+/** The situations that have come up so far. */
 const struct witnesses *obs_seen(const struct observer *obs);
-/** Something happened. */
+/** A situation has come up. */
 void obs_see(struct observer *obs, enum witness what);
 
-/* CLC: as it is sent, and as the engine gets it. */
+/* CLC messages, when they are sent and when the engine gets them. */
 void obs_clc_send(struct observer *obs, struct side *side, const uint8_t *msg, size_t len);
 void obs_clc_recv(struct observer *obs, struct side *side, const uint8_t *msg, size_t len);
 
-/* RDMA: as it is posted, lands, is handed to the receiver, and is reported to the poster. */
+/* RDMA requests, when they are posted, land, are handed to the receiver, and complete. */
 void obs_post(struct observer *obs, struct qp *qp, struct request *req);
 void obs_write_lands(struct observer *obs, struct qp *qp, struct request *req, struct mr *mr,
 		     size_t offset);
 void obs_recv(struct observer *obs, struct qp *qp, const uint8_t *data, size_t len);
-/** The poster learns what became of a request; not ok: it takes it for lost. */
+/** The poster learns what became of a request. Not `ok`: the poster takes the request for lost. */
 void obs_settled(struct observer *obs, struct qp *qp, struct request *req, bool ok);
-/** Something is done to a message on the link. */
+/** A scenario changes, loses or delays a message on the link. */
 void obs_disturbed(struct observer *obs, struct obs_link *link);
-/** The daemon and the programs fall silent. */
+/** The host's daemon and programs are frozen. */
 void obs_frozen(struct observer *obs, const struct host *host);
 /** The QP goes into error. */
 void obs_qp_error(struct observer *obs, struct qp *qp);
@@ -42,11 +42,11 @@ void obs_mr_deregister(struct observer *obs, struct mr *mr);
 
 /* Connections. */
 void obs_established(struct observer *obs, struct side *side);
-/** The engine has let the connection go. */
+/** The engine has freed the connection. */
 void obs_side_gone(struct observer *obs, struct side *side);
 /** The program has read something and the engine was told. */
 void obs_consumed(struct observer *obs, struct side *side);
-/** The connection's group has never been without a sound link: it must end well. */
+/** Must the connection end well, because its group has had a sound link at any time? */
 bool obs_must_survive(const struct observer *obs, const struct pair *pair);
 void obs_host_died(struct observer *obs, struct host *host);
 

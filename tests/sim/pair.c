@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How connections come and go: rendezvous, the TCP side, ends, and whether they ended well. */
+/* How connections begin and end: rendezvous, the TCP side, ends, and whether they ended well. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct side *side_peer(struct side *side)
 
 /* ---- the end of a side ---- */
 
-/** Plans that let everything arrive must have come to that. */
+/** If the plans let every byte arrive, every byte must have arrived. */
 static void check_clean(struct side *side)
 {
 	struct world *w = side->world;
@@ -67,7 +67,7 @@ static void check_outcomes(struct pair *pair)
 	if (c->fallback && s->fallback)
 		obs_see(w->observer, SEEN_FALLBACK);
 	/* When the acknowledgement of ADD LINK is lost with the link, the server cannot know that
-	 * the client has gone on. Nothing but an error may come of it. */
+	 * the client has gone on to SMC-R. Then the client must see an error, and no data. */
 	if (w->set.failures && c->established && s->fallback && c->reset && !c->consumed)
 		return;
 	if ((c->established && s->fallback) || (c->fallback && s->established))
@@ -225,7 +225,7 @@ void side_event(struct side *side, const struct smcr_conn_event *event)
 	case SMCR_CONN_WRITABLE:
 	case SMCR_CONN_URGENT:
 		if (event->type == SMCR_CONN_FALLBACK && side->pair->tcp.dead) {
-			/* The peer was faster, and has reset it already. */
+			/* The peer was faster, and has reset the TCP connection already. */
 			side->reset = true;
 			side_over(side);
 			break;
@@ -266,7 +266,7 @@ void side_clc_send(struct side *side, const uint8_t *msg, size_t len)
 	tcp_write(side_out(side), copy, len);
 }
 
-/** Take CLC messages out of what arrived, not a byte more: what is none stays (CLC-15). */
+/** Read CLC messages from the TCP connection, and not a byte that is no CLC message (CLC-15). */
 static void feed_clc(struct side *side)
 {
 	struct tcp_pipe *in = side_in(side);
@@ -313,8 +313,8 @@ static void bytes_for_engine(struct side *side)
 		if (!w->set.failures)
 			world_fail(w, "GEN-3", "connection %u: bytes on TCP after the rendezvous",
 				   side->pair->number);
-		/* The peer has fallen back: an acknowledgement that was lost let it believe that
-		 * it might. Nothing can be saved. */
+		/* The peer has fallen back, because it lost an acknowledgement and did not know
+		 * that this side has passed its point of no return. The connection is lost. */
 		smcr_conn_tcp_event(side->conn, SMCR_TCP_RESET);
 	}
 	host_leave(side->host);
@@ -368,7 +368,7 @@ void side_tcp_reset(struct side *side)
 			smcr_conn_tcp_event(side->conn, SMCR_TCP_RESET);
 		host_leave(side->host);
 	}
-	/* Timers may just have sent it back to TCP. */
+	/* Timers that host_enter() ran may have sent the connection back to TCP. */
 	if (!side->conn && (side->mode == SIDE_TCP || side->mode == SIDE_NEW)) {
 		side->reset = true;
 		side_over(side);
@@ -470,8 +470,8 @@ static void init_stream(struct side *side)
 	stream->prefix_len = len > 0 ? (size_t)len : 0;
 }
 
-/** Do these plans let every byte arrive? Early ends do not; who closes without reading must have
- *  nothing to read. */
+/** Do these plans let every byte arrive? Early ends do not. A side that closes without reading must
+ *  have nothing to read. */
 static bool plans_clean(const struct plan plan[2])
 {
 	for (int s = 0; s < 2; s++) {

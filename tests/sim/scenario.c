@@ -118,7 +118,7 @@ struct route route_from(struct world *w, size_t from)
 
 /* ---- plans ---- */
 
-/** How one side reads and writes; totals and ends are decided for both together. */
+/** How one side reads and writes. Totals and ends are decided for both sides together. */
 static void any_manner(struct world *w, struct plan *plan, uint64_t bytes)
 {
 	struct prng *rng = &w->rng;
@@ -180,7 +180,7 @@ void any_clean_plans(struct world *w, struct plan plan[2], uint64_t bytes)
 	plan[CLIENT].end = ends[i][CLIENT];
 	plan[SERVER].end = ends[i][SERVER];
 	if (prng_chance(rng, 100)) {
-		/* Hand everything over and close, without waiting for anything. */
+		/* Write everything and close, without waiting for anything. */
 		int s = (int)prng_range(rng, 0, 1);
 		plan[s].end = END_CLOSE_SENT;
 		plan[!s].tx_total = 0;
@@ -254,7 +254,7 @@ static bool all_idle(struct world *w)
 	return true;
 }
 
-/** Exchanges end within the time that messages need. */
+/** Wait until no exchange is under way; that must not take longer than the messages need. */
 static void become_quiet(struct world *w)
 {
 	char text[200] = "";
@@ -273,7 +273,7 @@ void run_down(struct world *w)
 	become_quiet(w);
 	uint64_t way = prng_range(&w->rng, 0, 3);
 	for (size_t i = 0; i < w->num_hosts && !w->failed && way < 2; i++) {
-		/* Orderly stop of the first host, or of all; else idleness. */
+		/* Stop the first host or both in good order, or let the groups become idle. */
 		if (i == 0 || way == 1)
 			host_shutdown(w->hosts[i]);
 	}

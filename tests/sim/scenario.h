@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file scenario.h
- * Families of runs. Each takes a world with nothing but a seed in it and decides everything else.
+ * Families of runs. Each scenario gets a world that has nothing but a seed, and decides everything
+ * else.
  */
 #ifndef SMCRD_TESTS_SIM_SCENARIO_H
 #define SMCRD_TESTS_SIM_SCENARIO_H
@@ -14,9 +15,9 @@ struct scenario {
 	const char *name;
 	const char *what;
 	void (*run)(struct world *w);
-	unsigned int cost;  /* of --seeds N it runs N / cost seeds, at least one */
-	const char *proves; /* ids that its runs really check */
-	const char *file;   /* source that it stands in */
+	unsigned int cost;  /* with --seeds N the scenario runs N / cost seeds, at least one */
+	const char *proves; /* ids of the requirements that its runs really check */
+	const char *file;   /* source file of the scenario */
 };
 
 /* NULL terminated by name. */
@@ -27,28 +28,28 @@ extern const struct scenario scenarios_survive[];
 extern const struct scenario scenarios_sweep[];
 extern const struct scenario scenarios_break[];
 extern const struct scenario scenarios_version[];
-/** So many seeds of "sweep" are every fault at every message. */
+/** So many seeds of "sweep" try every fault at every message. */
 #define SWEEP_RUNS 19200
 
 /* ---- building blocks ---- */
 
-/** Delays of the network and of programs, from fast to slow; nothing fails. */
+/** Choose delays of the network and of programs, from fast to slow. Nothing fails. */
 void any_settings(struct world *w);
 /** Configurations of two engines that can talk to each other. */
 void any_configs(struct world *w, struct smcr_config config[2]);
 /** Let both hosts offer version 2 too; any_configs() does that in a third of the runs. */
 void both_versions(struct smcr_config config[2]);
-/** Did `conns` connections from one host to the other make no more groups than they need? Beside
- * each other for each version, and of version 2 one for every 255. */
+/** Did `conns` connections from one host to the other make no more groups than they need? That is
+ * one group for each version, and in version 2 one for every 255 connections. */
 bool few_groups(const struct world *w, uint64_t conns);
-/** Give it a UEID. */
+/** Add a UEID to the configuration. */
 void add_ueid(struct smcr_config *config, const char *name);
 /** Two hosts on one LAN with these numbers of devices. */
 void two_hosts(struct world *w, const struct smcr_config config[2], unsigned int devices0,
 	       unsigned int devices1);
-/** Client hosts[from], server hosts[!from], IPv4 or IPv6. */
+/** A route with client hosts[from] and server hosts[!from], in IPv4 or IPv6. */
 struct route route_from(struct world *w, size_t from);
-/** Plans that end in peace; about `bytes` at most in each direction. */
+/** Plans by which every byte arrives; about `bytes` at most in each direction. */
 void any_clean_plans(struct world *w, struct plan plan[2], uint64_t bytes);
 /** Plans with early ends and aborts among them. */
 void any_plans(struct world *w, struct plan plan[2], uint64_t bytes);
@@ -56,7 +57,8 @@ void any_plans(struct world *w, struct plan plan[2], uint64_t bytes);
 bool all_over(struct world *w);
 /** Run until all connections are over; it is a violation if they do not end. */
 void run_connections(struct world *w);
-/** Then let the groups end, by idleness or by orderly stop of the hosts; nothing must be left. */
+/** Afterwards let the groups end, by idleness or by an orderly stop of the hosts. Nothing must be
+ *  left. */
 void run_down(struct world *w);
 
 #endif

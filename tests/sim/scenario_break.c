@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A peer that breaks a rule: one message of a script is changed, replaced, lost or followed by
- * another one, and the engine that gets it must do what the tables call for (RFC 7609 C.7.1, second
- * list; 3.5.5.3). That is seen on the wire, in what it says next. The observer does not look on;
- * programs still check bytes.
+ * A peer breaks a rule: one message of a script is changed, replaced or lost, or another message
+ * follows it. The engine that receives this must do what the RFC's tables call for (RFC 7609 C.7.1,
+ * second list; 3.5.5.3). The test sees that on the wire, in what the engine sends next. The
+ * observer is off; programs still check bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,18 +19,18 @@
 #define RE true
 
 enum how {
-	CHANGE,  /* the message itself */
-	INSTEAD, /* another one comes in its place */
-	AFTER,   /* another one comes behind it, on the same link */
+	CHANGE,  /* the message itself is changed */
+	INSTEAD, /* another message comes in its place */
+	AFTER,   /* another message comes behind it, on the same link */
 	DROP,
 };
 
 struct breaking;
 
-/** A message of the side that has got the breach. */
+/** A message sent by the side that has received the breach. */
 struct said {
 	const struct breaking *breaking;
-	uint8_t link; /* number of that which carries it */
+	uint8_t link; /* number of the link that carries the message */
 	const struct smcr_llc_msg *msg;
 };
 
@@ -38,15 +38,15 @@ struct said {
 struct answer {
 	const char *what;
 	uint64_t within;
-	bool (*is)(const struct said *said);      /* one of the messages that it says until then */
-	bool (*holds)(struct breaking *breaking); /* how things are then */
-	bool alone;                               /* the other side is silent until then */
+	bool (*is)(const struct said *said);      /* it sends such a message by then */
+	bool (*holds)(struct breaking *breaking); /* this is true then */
+	bool alone;                               /* the other side is frozen until then */
 };
 
 struct breach {
-	enum smcr_row row; /* that this is about .. */
-	enum smcr_role by; /* .. in this role */
-	/* the message of the other one, and which of that kind */
+	enum smcr_row row; /* the row of the tables that is tried .. */
+	enum smcr_role by; /* .. by the engine in this role */
+	/* the other side's message that is changed: the nth of this type */
 	uint8_t type;
 	bool reply;
 	unsigned int nth;
@@ -64,19 +64,19 @@ struct breaking {
 	struct qp *to;
 	uint8_t extra[SMCR_LLC_LEN];
 	uint8_t carrier; /* number of the link that carried the breach */
-	uint8_t subject; /* and of the one that the message was about, if any */
-	bool deleted;    /* that side has asked for the deletion of the carrier */
-	bool changes;    /* it has begun a change of links */
-	struct {         /* what CONFIRM LINK has told */
+	uint8_t subject; /* number of the link that the message was about, if any */
+	bool deleted;    /* the receiver has asked for the deletion of the carrier */
+	bool changes;    /* the receiver has begun a change of links */
+	struct {         /* numbers of links, as CONFIRM LINK has told them */
 		uint32_t qpn;
 		uint8_t number;
 	} links[64];
 	unsigned int num_links;
 };
 
-/* ---- what it has to do ---- */
+/* ---- what the receiver of the breach has to do ---- */
 
-/** It asks, on another link, to delete this one. */
+/** It asks, on another link, to delete link `number`. */
 static bool deletes(const struct said *said, uint8_t number, uint32_t reason)
 {
 	const struct smcr_llc_delete_link *m = &said->msg->delete_link;
@@ -199,27 +199,27 @@ static unsigned int queue_pairs(const struct breaking *breaking, enum qp_state f
 	return n;
 }
 
-/** It has kept a request until its own exchange is over, which it is not yet. */
+/** It keeps the request until its own exchange is over, and that is still under way. */
 static bool has_put_it_off(struct breaking *breaking)
 {
 	return !breaking->changes && queue_pairs(breaking, QP_ERR, QP_ERR) == 0;
 }
 
-/** What is left of the half-built link is gone, beside the first link and the newest. */
+/** It has freed the half-built link: only the first link and the newest are left. */
 static bool has_given_up(struct breaking *breaking)
 {
 	return queue_pairs(breaking, QP_INIT, QP_ERR) <= 2;
 }
 
-/** Nothing has come of it. */
+/** The breach has had no effect. */
 static bool goes_on(struct breaking *breaking)
 {
 	return breaking->to->state == QP_RTS && !breaking->deleted;
 }
 
 #define AT_ONCE (20 * MSEC)
-#define IN_TIME (4500 * MSEC) /* when an answer has not come for 4 s */
-#define LATER   (9 * SEC)     /* the same, but the script's next exchange is waited for as well */
+#define IN_TIME (4500 * MSEC) /* the engine waits 4 s for an answer that does not come */
+#define LATER   (9 * SEC)     /* twice: the script's next exchange waits 4 s as well */
 
 static const struct answer
 	drop_new_link = { "ask to delete the new link, as a violation", AT_ONCE,
@@ -238,7 +238,7 @@ static const struct answer
 	rkey_later = { "refuse CONFIRM RKEY, to be tried again", AT_ONCE, puts_confirm_rkey_off },
 	test_answer = { "answer TEST LINK", AT_ONCE, answers_test_link },
 	delete_group = { "delete all links", AT_ONCE, deletes_all },
-	/* on its last link */
+	/* when the breach comes on the group's only link */
 	end_group = { "end the group", AT_ONCE, .holds = has_ended_the_group },
 	end_group_in_time = { "end the group", IN_TIME, .holds = has_ended_the_group,
 			      .alone = true },
@@ -378,7 +378,7 @@ static const struct breach breaches[] = {
 	{ ROW(ERR_27), C, CONT, false, 2, DROP, NULL, &end_group_in_time },
 	{ ROW(ERR_39_CONT), C, RKEY_CONT, RE, 1, DROP, NULL, &lose_carrier },
 	{ ROW(ERR_39_CONT), S, RKEY_CONT, RE, 1, DROP, NULL, &lose_carrier },
-	/* the matrix, where only a peer that has given up its own exchange says such things */
+	/* collision matrix: rows that only a peer takes which has given up its own exchange */
 	{ ADDING(ADD_LINK), C, CONT, false, 3, INSTEAD, add_link, &start_over },
 	{ ADDING(DELETE_LINK), C, CONT, false, 3, INSTEAD, delete_one, &delete_reply },
 	{ ADDING(DELETE_ALL), C, CONT, false, 3, INSTEAD, delete_all, &end_group },
@@ -428,7 +428,7 @@ static void encode(struct world *w, const struct smcr_llc_msg *msg, uint8_t *dat
 		world_fail(w, "HOST", "a message that cannot be");
 }
 
-/** CONFIRM LINK tells the number of the link of a QP; its request on either QP of it. */
+/** Learn a link's number from the request CONFIRM LINK, for both QPs of the link. */
 static void note_link(struct breaking *breaking, const struct qp *qp,
 		      const struct smcr_llc_msg *msg)
 {
@@ -459,7 +459,7 @@ static uint8_t subject_of(const struct smcr_llc_msg *msg)
 	}
 }
 
-/** The side that has got the breach says something. */
+/** The receiver of the breach sends a message. */
 static void hear(struct breaking *breaking, const struct qp *qp, const struct smcr_llc_msg *msg)
 {
 	const struct answer *answer = breaking->breach->answer;
@@ -507,7 +507,7 @@ static void on_post(struct world *w, struct qp *qp, struct request *req)
 	breaking->carrier = link_of(breaking, qp);
 	breaking->subject = subject_of(&msg);
 	breaking->until = w->clock.now + breach->answer->within;
-	/* What is done in time must be its own doing, not an answer to what the other side does. */
+	/* The receiver must act by itself, not in answer to what the other side does. */
 	if (breach->answer->alone)
 		host_freeze(qp->host, breach->answer->within + SEC);
 	clock_at(&w->clock, breaking->until, judge_event, breaking, 0);
@@ -527,8 +527,7 @@ static void on_post(struct world *w, struct qp *qp, struct request *req)
 	}
 	encode(w, &msg, breaking->extra);
 	if (!breach->make)
-		breaking->extra[0] = 0x85; /* optional, and unknown */
-	/* Right behind the message. */
+		breaking->extra[0] = 0x85; /* a type that is optional and unknown */
 	clock_at(&w->clock, req->ready_at + 1, inject_event, breaking, 0);
 }
 
@@ -637,7 +636,7 @@ static void run_break(struct world *w)
 	if (!w->failed && !breaking->done)
 		world_fail(w, "BREAK", "the message to be changed never came");
 	if (!w->failed && w->clock.now < breaking->until)
-		judge_event(breaking, 0); /* all is over before its time */
+		judge_event(breaking, 0); /* the connections ended before the time was over */
 	run_down(w);
 	free(breaking);
 	w->breaking = NULL;

@@ -101,8 +101,8 @@ static void run_urgent(struct world *w)
 	run_down(w);
 }
 
-/** The ends of connections against each other: close, half close, close with unread data, abort, at
- *  nearly the same time on both sides. */
+/** Both sides end a connection at nearly the same time, in every combination: close, half close,
+ *  close with unread data, abort. */
 static void run_close(struct world *w)
 {
 	struct plan plan[2];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What breaks: paths, ports, devices, daemons, host resources. Connections may be reset, but
+/* Failures of paths, ports, devices, daemons and host resources. Connections may be reset, but
  * nothing is corrupted, hangs, or is left behind. */
 #include <string.h>
 
@@ -57,13 +57,14 @@ static void run_cut(struct world *w)
 	run_down(w);
 }
 
-/** A limit in bytes of data, less than that of an RNIC with the largest packets. */
+/** A limit in bytes of data for packets, less than an RNIC with the largest packets sends. */
 static uint32_t any_limit(struct world *w)
 {
 	return smcr_mtu_bytes((uint8_t)prng_range(&w->rng, SMCR_MTU_256, SMCR_MTU_2048));
 }
 
-/** The paths between devices take less than these send, all paths or some, one way or both. */
+/** Some or all paths between devices, one way or both, drop the largest packets of their devices.
+ */
 static void limit_paths(struct world *w)
 {
 	bool all = prng_chance(&w->rng, 500);
@@ -80,7 +81,7 @@ static void limit_paths(struct world *w)
 		}
 }
 
-/** Has this connection come through the run: on SMC-R if `smc`, else also on TCP? */
+/** This connection must have survived: on SMC-R if `smc`, else on SMC-R or TCP. */
 static void check_unharmed(struct world *w, const struct pair *pair, bool smc)
 {
 	for (int s = 0; s < 2; s++) {
@@ -106,7 +107,8 @@ static void run_black_hole(struct world *w)
 		pair_open(w, &route, plan, i * 30 * SEC);
 	}
 	run_connections(w);
-	/* Each of two RNICs may have to find out, for each version and in each direction. */
+	/* Each of two RNICs may have to learn the limit for each version and in each direction;
+	 * after five connections every one must be on SMC-R. */
 	for (uint64_t i = 0; i < n && !w->failed; i++)
 		check_unharmed(w, w->pairs[i], i >= 5);
 	run_down(w);
@@ -335,7 +337,7 @@ static void freeze_event(void *object, uint64_t arg)
 	host_freeze(object, arg);
 }
 
-/** A daemon falls silent for a while; its RNICs still acknowledge. */
+/** A daemon is frozen for a while; its RNICs still acknowledge. */
 static void run_silent(struct world *w)
 {
 	struct smcr_config config[2];
@@ -349,8 +351,8 @@ static void run_silent(struct world *w)
 	run_down(w);
 }
 
-/** Messages are changed, lost and doubled on their way: what comes of it may be anything but a
- *  crash, a hang or a leak. */
+/** Messages are changed, lost and doubled on their way. Anything may come of that but a crash, a
+ *  hang or a leak. */
 static void run_mangled(struct world *w)
 {
 	struct smcr_config config[2];

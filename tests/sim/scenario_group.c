@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What link groups do: first contacts at once, roles, memory, declines, RMBs that come and go. */
+/* Link groups: first contacts at the same time, roles, memory, declines, RMBs that come and go. */
 #include <string.h>
 #include <sys/socket.h>
 
@@ -44,8 +44,8 @@ static void check_waited(void *object, uint64_t arg)
 			   pair->number);
 }
 
-/** The first contact takes more than four seconds, for its TCP connection is slow: others do not
- *  wait so long, and use SMC-R all the same (A68). */
+/** The first contact takes more than four seconds, because its TCP connection is slow. Other
+ *  connections do not wait so long for it, and use SMC-R all the same (A68). */
 static void run_stall(struct world *w)
 {
 	struct smcr_config config[2];
@@ -60,7 +60,7 @@ static void run_stall(struct world *w)
 	slow->tcp.pipe[CLIENT].delay = (uint32_t)way;
 	uint64_t n = prng_range(&w->rng, 1, 20);
 	for (uint64_t i = 0; i < n; i++) {
-		/* from when its Proposal comes until it is done */
+		/* between the arrival of the slow Proposal and the end of its first contact */
 		uint64_t when = prng_range(&w->rng, way, 2 * way);
 		any_clean_plans(w, plan, 20000);
 		struct pair *pair = pair_open(w, &route, plan, when);
@@ -120,8 +120,8 @@ static void run_memory(struct world *w)
 	run_down(w);
 }
 
-/** More connections than 255 RMBs of one element have room for: the server founds another group
- * (LG-13, LG-14). */
+/** More connections than one group's 255 RMBs of one element can hold: the server makes another
+ * group (LG-13, LG-14). */
 static void run_limits(struct world *w)
 {
 	struct smcr_config config[2];
@@ -147,7 +147,8 @@ static void run_limits(struct world *w)
 			plan[s].read_min = plan[s].read_max = 10;
 		}
 		struct route route = route_from(w, 0);
-		/* One RMB after another is announced, and nobody waits long for his Accept. */
+		/* Spread over 30 s: RMBs are announced one after another, and no client should wait
+		 * too long for its Accept. */
 		pair_open(w, &route, plan, prng_range(&w->rng, 0, 30 * SEC));
 	}
 	run_connections(w);
@@ -167,7 +168,7 @@ static void run_decline(struct world *w)
 	any_configs(w, config);
 	for (unsigned int i = 0; i < 2; i++) {
 		struct host *host = host_new(w, &config[i]);
-		/* LAN 1 is where the TCP connections are. */
+		/* The TCP connections are on LAN 1. */
 		uint64_t devices = prng_range(&w->rng, 0, 2);
 		for (uint64_t k = 0; k < devices; k++)
 			host_add_device(host,
@@ -245,7 +246,7 @@ static void run_churn(struct world *w)
 	run_down(w);
 }
 
-/* ---- devices that come: links are added under traffic ---- */
+/* ---- new devices: links are added under traffic ---- */
 
 static void plug_event(void *object, uint64_t arg)
 {

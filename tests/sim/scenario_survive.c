@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Links come and go by accident and by order, but one of each group is always left (harm.h): no
- * connection may be reset, every byte arrives, and afterwards the group is redundant again. */
+/* Links fail, and operators add and delete links, but one link of each group always stays (harm.h).
+ * So no connection may be reset, every byte arrives, and in the end the group is redundant again.
+ */
 #include <string.h>
 
 #include "tests/sim/harm.h"
@@ -10,9 +11,8 @@
 #define HARM_FROM   (200 * MSEC)
 #define HARM_UNTIL  (8 * SEC)
 #define MEND_WITHIN (3 * SEC)
-/* All is mended then; and by then every group must have its links again. */
-#define MENDED    (12 * SEC)
-#define REDUNDANT (90 * SEC)
+#define MENDED      (12 * SEC) /* everything is mended */
+#define REDUNDANT   (90 * SEC) /* every group must have its links again */
 
 static void start(struct world *w, struct smcr_config config[2], unsigned int devices0,
 		  unsigned int devices1)
@@ -89,7 +89,7 @@ static bool share(const struct obs_link *a, const struct obs_link *b)
 	return a->qp[0]->device == b->qp[0]->device || a->qp[1]->device == b->qp[1]->device;
 }
 
-/** How many links that share no RNIC with another one counted? */
+/** How many links can be chosen so that no two of them share an RNIC? */
 static unsigned int disjoint(struct obs_group *group, unsigned int *ret_links)
 {
 	struct obs_link *link, *taken[SMCR_MAX_LINKS_TOTAL];
@@ -119,7 +119,7 @@ static bool in_use(const struct obs_group *group)
 	return false;
 }
 
-/** GEN-8, LG-3..5: as redundant as the RNICs allow. */
+/** GEN-8, LG-3..5: groups in use are as redundant as the RNICs allow. */
 static void check_redundant(struct world *w)
 {
 	struct obs_group *group;
@@ -144,7 +144,8 @@ static void mend_event(void *object, uint64_t arg)
 	harm_mend(object);
 }
 
-/** Run through the harm, check that all is well again, use it once more, and end. */
+/** Run until everything is mended, check redundancy, let new connections use the groups, and end.
+ */
 static void live_on(struct world *w)
 {
 	clock_at(&w->clock, MENDED, mend_event, w, 0);
@@ -200,7 +201,7 @@ static void run_asymmetric(struct world *w)
 	live_on(w);
 }
 
-/** As many links as there may be, RMBs that come and go. */
+/** Groups with as many links as allowed, while RMBs come and go. */
 static void run_eight(struct world *w)
 {
 	struct smcr_config config[2];
@@ -284,7 +285,7 @@ static void command_event(void *object, uint64_t arg)
 	host_command(host, &command);
 }
 
-/** The links that an operator took away are wanted again. */
+/** An operator wants the deleted links back. */
 static void restore_event(void *object, uint64_t arg)
 {
 	struct world *w = object;
@@ -342,7 +343,8 @@ static void use_all_event(void *object, uint64_t arg)
 		drain_event(w, 2 * i);
 }
 
-/** Links go and come back in good order, and one of each group always stays. */
+/** Operators take RNICs out of use and back: links go and come back in good order, and one of each
+ * group always stays. */
 static void run_drain(struct world *w)
 {
 	struct smcr_config config[2];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every point of every exchange. A few scripts lead two hosts through all that LLC and failover
- * know; their LLC messages and CDCs with F are numbered, and each run harms one of them in one way.
- * The seed is the place in that table, so that SWEEP_RUNS seeds are all of it, and fewer a sample.
+ * A failure at every point of every exchange. A few scripts lead two hosts through everything that
+ * LLC and failover can do. Their LLC messages and CDCs with F are numbered, and each run harms one
+ * of these messages in one way. The seed chooses script, message and harm: SWEEP_RUNS seeds are all
+ * combinations, fewer seeds are a sample.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -13,8 +14,8 @@
 
 enum {
 	LOSE,       /* acknowledged by the RNIC, never seen by the peer's daemon */
-	LOSE_REPLY, /* so the next message of the peer */
-	FAIL_SEND,  /* not delivered, the QP fails */
+	LOSE_REPLY, /* the peer's next message is lost in that way */
+	FAIL_SEND,  /* not delivered, and the QP fails */
 	FAIL_ACK,   /* delivered, but the QP fails before it is acknowledged */
 	PORT_OWN,
 	PORT_PEER,
@@ -22,11 +23,11 @@ enum {
 	UNPLUG_OWN,
 	UNPLUG_PEER,
 	CUT_PATH,
-	PAUSE_PEER,   /* nearly a second */
-	SILENCE_PEER, /* longer than any patience */
+	PAUSE_PEER,   /* for nearly a second */
+	SILENCE_PEER, /* for longer than any exchange waits */
 	RESTART_PEER, /* with another peer ID */
 	RESTART_OWN,
-	CROSS, /* both sides ask for something at this moment */
+	CROSS, /* operators of both sides give a command at this moment */
 	FAULTS,
 };
 
@@ -41,7 +42,7 @@ struct sweep {
 	unsigned int script, fault;
 	uint64_t number; /* of the message to be harmed */
 	uint64_t count;  /* messages so far */
-	struct qp *qp;   /* that posted it */
+	struct qp *qp;   /* that posted the harmed message */
 	uint64_t harmed_at;
 	struct host *lose_of; /* whose next message is lost */
 };
@@ -54,7 +55,7 @@ static bool numbered(const struct request *req)
 				     smcr_cdc_is_failover(req->payload, req->wr.length));
 }
 
-/** Does `other` live on when the ends of `link`, or its path, are harmed? */
+/** Does `other` stay sound when an end of `link`, or its path, is harmed? */
 static bool apart(const struct obs_link *link, const struct obs_link *other)
 {
 	return other != link && harm_sound(other) &&
@@ -62,7 +63,7 @@ static bool apart(const struct obs_link *link, const struct obs_link *other)
 	       other->qp[SERVER]->device != link->qp[SERVER]->device;
 }
 
-/** The link will not be spared; if there is no other one, neither are the connections. */
+/** The link will be harmed. If no other link stays sound, connections may be reset. */
 static void give_over(struct world *w, struct obs_link *link)
 {
 	struct obs_group *group;
@@ -119,7 +120,7 @@ static void harm_event(void *object, uint64_t arg)
 	}
 }
 
-/** What does the harm leave of what connections may count on? */
+/** Tell the observer what connections can no longer rely on after the harm. */
 static void loosen(struct sweep *sweep, struct obs_link *link)
 {
 	struct settings *set = &sweep->w->set;
@@ -289,7 +290,7 @@ static void play(struct world *w, unsigned int script)
 		at_command(w, 1100 * MSEC, 0, SMCR_COMMAND_LINK_ADD, 0);
 		break;
 	}
-	/* What an operator has deleted comes back on demand only. */
+	/* A link that an operator has deleted comes back only when an operator asks for it. */
 	for (uint64_t when = 10 * SEC; when < CHECK_AT; when += 12 * SEC) {
 		at_command(w, when, 1, SMCR_COMMAND_LINK_ADD, 0);
 		at_command(w, when + SEC, 1, SMCR_COMMAND_LINK_ADD, 31);
@@ -337,7 +338,7 @@ static void connect_at(struct world *w, uint64_t when, uint64_t bytes, uint64_t 
 	pair_open(w, &route, plan, when);
 }
 
-/** At the end of the harm a group that is in use has more than one link again, if it can. */
+/** After the harm every group in use has two links again, or one where there are no more RNICs. */
 static void check_links(struct world *w, unsigned int script)
 {
 	struct obs_group *group;
@@ -367,7 +368,7 @@ static void run(struct world *w, bool v2)
 	sweep->number = place / SCRIPTS / FAULTS;
 	w->sweep = sweep;
 	w->posted = on_post;
-	/* The same run up to the harm, whatever the harm. */
+	/* All runs of a script are the same up to the harm. */
 	prng_seed(&w->rng, sweep->script);
 	w->set = (struct settings){
 		.wire_min = 5,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Both versions of SMC-R between the same hosts: UEIDs come and go, groups are full. */
+/* Both versions of SMC-R between the same hosts: UEIDs come and go, groups become full. */
 #include "tests/sim/scenario.h"
 
 static const char *const names[] = { "A", "B", "C.D-3" };
@@ -20,7 +20,7 @@ static void some_ueids(struct world *w, struct smcr_config *config)
 	}
 }
 
-/** One side speaks one version only, in some runs. */
+/** In some runs one side speaks one version only. */
 static void some_versions(struct world *w, struct smcr_config config[2])
 {
 	static const enum smcr_dialect_policy dialects[] = { SMCR_DIALECT_AUTO,

@@ -23,12 +23,12 @@ static inline bool side_open(const struct side *side)
 }
 
 const char *side_name(const struct side *side);
-/** The program acts: soon, or not later than then. */
+/** Let the program act: soon, or at `when` at the latest. */
 void side_wake(struct side *side);
 void side_wake_at(struct side *side, uint64_t when);
 void side_step(struct side *side);
 
-/* What the program asks for. */
+/* Calls of the program. */
 void side_shutdown(struct side *side);
 void side_close(struct side *side);
 void side_abort(struct side *side);

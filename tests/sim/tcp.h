@@ -10,7 +10,7 @@
 
 struct side;
 
-/** One direction. Counters are positions in the byte stream; the ring holds taken..written. */
+/** One direction. Counters are positions in the byte stream. The ring holds taken..written. */
 struct tcp_pipe {
 	struct world *world;
 	struct tcp *tcp;
@@ -21,7 +21,7 @@ struct tcp_pipe {
 	bool fin, fin_sent, fin_arrived;
 	bool flush_pending;
 	uint64_t last_arrival;
-	uint32_t delay; /* of this pipe, added to each segment's own */
+	uint32_t delay; /* added to the random delay of each segment */
 };
 
 struct tcp {
@@ -33,14 +33,15 @@ void tcp_init(struct tcp *tcp, struct world *w, struct side *client, struct side
 void tcp_free(struct tcp *tcp);
 /** Bytes that the pipe takes without running over the window. */
 size_t tcp_space(const struct tcp_pipe *pipe);
-/** Queue bytes (also beyond the window). Lost silently when the connection is dead. */
+/** Queue bytes (also beyond the window). They are lost silently when the connection is dead. */
 void tcp_write(struct tcp_pipe *pipe, const uint8_t *data, size_t len);
-/** Arrived bytes that were not taken. */
+/** Number of bytes that have arrived and were not taken. */
 size_t tcp_readable(const struct tcp_pipe *pipe);
-/** Read what has arrived, at most tcp_readable(); take it, or leave it there. */
+/** Copy the next `len` bytes, at most tcp_readable(). tcp_peek() leaves them in the pipe,
+ *  tcp_take() removes them. */
 void tcp_peek(const struct tcp_pipe *pipe, uint8_t *buf, size_t len);
 void tcp_take(struct tcp_pipe *pipe, uint8_t *buf, size_t len);
-/** No byte follows. */
+/** Send a FIN: no byte follows. */
 void tcp_finish(struct tcp_pipe *pipe);
 /** RST from side `from`: both pipes end, the other side is told. */
 void tcp_reset(struct tcp *tcp, int from);

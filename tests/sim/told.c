@@ -78,7 +78,7 @@ void told_event(struct host *host, const struct smcr_event *event)
 		  (int)event->type, event->lgr, event->link, event->text, event->num_conns);
 	if (!event->peer.family || is_link != (event->link && event->device) ||
 	    is_end != (event->text[0] != '\0'))
-		wrong(host, event, "it does not say all");
+		wrong(host, event, "peer, link, device or reason is missing or out of place");
 	switch (event->type) {
 	case SMCR_EVENT_LGR_UP: group_up(host, event); break;
 	case SMCR_EVENT_LINK_UP: link_up(host, event, group); break;

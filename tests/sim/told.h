@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file told.h
- * What an engine has told operators of its groups and links (engine/ops.h) must make sense: what
- * goes has come before, nothing comes twice, and each end has a reason.
+ * Check that what an engine tells operators about its groups and links (engine/ops.h) makes sense:
+ * a group or link that goes has come before, none comes twice, and each end has a reason.
  */
 #ifndef SMCRD_TESTS_SIM_TOLD_H
 #define SMCRD_TESTS_SIM_TOLD_H
@@ -19,9 +19,9 @@ struct told_group {
 	struct told_group *next, *prev;
 };
 
-/** Take an event of the host's engine; the run fails if it makes no sense. */
+/** Take an event of the host's engine. The run fails if the event makes no sense. */
 void told_event(struct host *host, const struct smcr_event *event);
-/** What the engine shows goes with that: who writes on a link does so in a group that is up. */
+/** Check the engine's view against the events: connections write only in groups that are up. */
 void told_check(struct host *host);
 /** A new engine has told nothing. */
 void told_forget(struct host *host);

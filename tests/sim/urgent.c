@@ -91,7 +91,7 @@ void urgent_raised(struct side *side)
 		 !urgent_is_announced(peer))
 		fail(side, "URG-4", "an event, but the peer has not sent it",
 		     urgent_after(&peer->plan, side->consumed));
-	else if (++side->urgent_events > 2) /* it is announced, it is there */
+	else if (++side->urgent_events > 2) /* one when announced, one when it is there */
 		fail(side, "URG-4", "one event too many",
 		     urgent_after(&peer->plan, side->consumed));
 }

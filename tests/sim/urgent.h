@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file urgent.h
- * Urgent bytes in the streams of programs. Where they are is a matter of the plan alone: the last
- * of every `urgent_gap` bytes. So everybody knows where the next one must be: the reader's program,
- * and the observer.
+ * Urgent bytes in the streams of programs. The plan alone decides where they are: the last of every
+ * `urgent_gap` bytes is urgent. So the reader's program and the observer know where the next one
+ * must be.
  */
 #ifndef SMCRD_TESTS_SIM_URGENT_H
 #define SMCRD_TESTS_SIM_URGENT_H
@@ -22,29 +22,28 @@ static inline bool urgent_before(const struct plan *plan, uint64_t pos)
 	return plan->urgent_gap && pos && pos % plan->urgent_gap == 0;
 }
 
-/** Some programs send urgent data: no choice of the plan's is changed by this one. */
+/** Let some programs send urgent data. This choice does not change any other choice of the plan. */
 void urgent_plan(struct pair *pair);
-/** How far the program may write in one call: up to an urgent byte, and not that, if the engine
- * cannot take it now (URG-8). */
+/** How far the program may write in one call: to the next urgent byte, or to the byte before if the
+ * engine cannot take an urgent byte now (URG-8). */
 uint64_t urgent_limit(const struct side *side, uint64_t limit);
-/** The program has no room for all that it wants to write: of an urgent byte among that it may
- * tell.
- */
+/** The send buffer is full before the program has written all. If an urgent byte is among the rest,
+ * the program may announce that byte. */
 void urgent_announce(struct side *side);
-/** Has it told of one that has not been put into the send buffer yet? */
+/** Has the program announced an urgent byte that is not in the send buffer yet? */
 static inline bool urgent_is_announced(const struct side *side)
 {
 	return side->urgent_announced > side->committed;
 }
 /** The program has put `len` bytes into the send buffer: side->committed counts them. */
 void urgent_commit(struct side *side, size_t len);
-/** The program is about to read `len` of `have` bytes: an urgent one among them is where it
- * belongs, was announced, and is the last of what there is. */
+/** The program is about to read `len` of `have` bytes. If an urgent byte is among them, check that
+ * it stands where the plan puts it, was announced, and is the last byte of `have`. */
 void urgent_read(struct side *side, size_t len, size_t have);
-/** URGENT was raised. */
+/** The engine has raised the event URGENT. */
 void urgent_raised(struct side *side);
 
-/* obs_urgent.c: what the observer makes of it. */
+/* obs_urgent.c: the observer's part. */
 struct smcr_cdc;
 struct obs_flow;
 /** A WRITE of `len` bytes at flow->written is posted. */

@@ -34,7 +34,7 @@ static uint64_t hash_bytes(const uint8_t *p, size_t len)
 
 /* ---- receiving SENDs ---- */
 
-/** Hand in the first message of the queue. */
+/** Hand the first message of the queue to the engine. */
 static void hand_in(struct qp *qp)
 {
 	struct message msg = qp->rq[0];
@@ -73,7 +73,7 @@ static void recv_event(void *object, uint64_t arg)
 	qp->recv_pending = false;
 	while (qp->rq_len && qp->rq[0].when <= w->clock.now && !w->failed) {
 		host_enter(qp->host);
-		/* What has arrived may have been handed in before the timers that ran there. */
+		/* Timers that host_enter() ran may have handed the message in already. */
 		if (qp->rq_len && qp->rq[0].when <= w->clock.now)
 			hand_in(qp);
 		host_leave(qp->host);
@@ -84,7 +84,7 @@ static void recv_event(void *object, uint64_t arg)
 	}
 }
 
-/** NULL: it fits into SIM_MESSAGE_LEN. */
+/** A copy of a message longer than SIM_MESSAGE_LEN; NULL if it is not longer. */
 static uint8_t *longer_copy(const uint8_t *data, uint32_t len)
 {
 	if (len <= SIM_MESSAGE_LEN)
@@ -127,7 +127,7 @@ void wire_inject(struct qp *qp, const uint8_t *data, uint32_t len)
 	enqueue(qp, data, len);
 }
 
-/** Hand it over, in hostile runs perhaps not as it was sent. */
+/** Deliver a SEND; in hostile runs it may be changed, lost or doubled. */
 static void deliver(struct qp *qp, const uint8_t *data, uint32_t len)
 {
 	struct prng *rng = &qp->world->rng;
@@ -194,14 +194,14 @@ static bool fits(const struct qp *qp, const struct request *req)
 	return false;
 }
 
-/** Zero: the IP stack finds it out. */
+/** Does this MAC lead to the device? With MAC 0 the IP stack finds the right one. */
 static bool mac_leads_to(const uint8_t mac[SMCR_MAC_LEN], const struct smcr_device_info *info)
 {
 	static const uint8_t unknown[SMCR_MAC_LEN];
 	return !memcmp(mac, info->mac, SMCR_MAC_LEN) || !memcmp(mac, unknown, SMCR_MAC_LEN);
 }
 
-/** The peer's QP if it takes packets from this one now. */
+/** The peer's QP if it takes packets from this QP now, else NULL. */
 static struct qp *ready_peer(struct qp *qp)
 {
 	struct qp *peer = fabric_qp_find(qp->world->fabric, qp->peer.qpn);
@@ -236,7 +236,7 @@ static void check_unchanged(struct qp *qp, const struct request *req)
 			qp->qpn, (unsigned long long)req->wr.wr_id);
 }
 
-/** A WRITE that the peer's RNIC refuses: an error of the poster, except when it was lied to. */
+/** If the peer's RNIC refuses the WRITE, the poster was wrong, unless it was told lies. */
 static bool execute_write(struct qp *qp, struct qp *peer, struct request *req)
 {
 	struct world *w = qp->world;
@@ -301,7 +301,7 @@ static void schedule_cq(struct qp *qp)
 	clock_in(&qp->world->clock, delay(qp, 0, qp->world->set.cq_max), cq_event, qp, 0);
 }
 
-/** Report the next completion. @return false when there is none */
+/** Report the next completion. @return false: there is none */
 static bool report_next(struct qp *qp)
 {
 	uint64_t i = qp->reported;
@@ -321,7 +321,7 @@ uint64_t wire_done(struct qp *qp, uint64_t number)
 {
 	struct request *last = slot(qp, number);
 	for (uint64_t k = qp->reported; k <= number; k++) {
-		/* A flush tells nothing about what was acknowledged before it. */
+		/* A flushed completion does not say that earlier requests were acknowledged. */
 		bool ok = slot(qp, k)->state == WR_ACKED && last->state != WR_FLUSHED;
 		if (ok)
 			check_unchanged(qp, slot(qp, k));
@@ -356,14 +356,14 @@ void wire_poll(struct host *host)
 	}
 }
 
-/** A request was given up: the QP is in error. */
+/** Give a request up: the QP goes into error. */
 static void give_up(struct qp *qp, struct request *req)
 {
 	world_log(qp->world, qp->device->info.name, "QP %06x: retry limit reached", qp->qpn);
 	fail_request(qp, req);
 }
 
-/** Nothing came back for a request. @return when to try again, 0: the limit is reached */
+/** A request was not acknowledged. @return when to try again, 0: the retry limit is reached */
 static uint64_t try_again(struct qp *qp, struct request *req)
 {
 	struct world *w = qp->world;
@@ -385,7 +385,8 @@ static void ack_event(void *object, uint64_t arg)
 		struct request *req = slot(qp, qp->acked);
 		struct qp *peer = fabric_qp_find(qp->world->fabric, qp->peer.qpn);
 		bool lost = !path_open(peer, qp->device);
-		/* The first one was sent when the request came; who is gone cannot repeat it. */
+		/* The peer sent the first acknowledgement when the request came. Once its QP is in
+		 * error, it cannot repeat the acknowledgement. */
 		if (lost || (req->first_try && peer->state >= QP_ERR)) {
 			uint64_t again = try_again(qp, req);
 			if (!again) {

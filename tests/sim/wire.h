@@ -5,26 +5,26 @@
 
 #include "tests/sim/fabric.h"
 
-/** Take one request; there is room. */
+/** Post one request. The caller has checked that the send queue can take it. */
 void wire_post(struct qp *qp, const struct smcr_wr *wr);
-/** Request `number` and what it covers are done as far as the poster is concerned.
- *  @return its wr_id */
+/** The poster sees request `number` complete, and with it all earlier ones.
+ *  @return wr_id of the request */
 uint64_t wire_done(struct qp *qp, uint64_t number);
-/** A SEND arrives on the QP that its peer did not post. */
+/** A SEND arrives on the QP that the peer has not posted. */
 void wire_inject(struct qp *qp, const uint8_t *data, uint32_t len);
-/** Everything that arrived on the host's QPs before that message, in order. */
+/** Hand in everything that arrived on the host's QPs before message number `before`, in order. */
 void wire_hand_in(struct host *host, uint64_t before);
-/** Everything that has completed on the host's QPs is reported. */
+/** Report everything that has completed on the host's QPs. */
 void wire_poll(struct host *host);
-/** The QP is about to end: some of what is under way may still reach the peer. */
+/** The QP is about to end: some of its requests may still reach the peer. */
 void wire_land_some(struct qp *qp);
-/** The QP is in error: what is left completes as flushed, later. */
+/** The QP is in error: its remaining requests complete as flushed, later. */
 void wire_flush(struct qp *qp);
-/** The poster takes what it has no completion of for lost. */
+/** The poster takes all requests without a completion for lost. */
 void wire_forget(struct qp *qp);
-/** What its queues hold is freed. */
+/** Free what the QP's queues hold. */
 void wire_free(struct qp *qp);
-/** The QP is gone: perhaps an input for it comes late, which the engine has to ignore. */
+/** The QP is gone: sometimes an input for it still comes, which the engine has to ignore. */
 void wire_gone(struct qp *qp);
 
 #endif

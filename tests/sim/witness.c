@@ -4,7 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* What must have been seen, and for which requirements; ids not listed need nothing. */
+/* Which situations must have been seen to prove which requirements. Ids that are not listed need
+ * none. */
 static const struct {
 	const char *name;
 	const char *ids;

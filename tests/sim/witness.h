@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file witness.h
- * What the observer has seen happen. A rule about a situation that never came up is not proved by
- * runs in which nobody broke it: main.c records a scenario's proofs only for what was seen.
+ * The situations that the observer has seen. A rule about a situation is proved only by runs in
+ * which that situation came up. So main.c records a proof only for rules whose situation was seen.
  */
 #ifndef SMCRD_TESTS_SIM_WITNESS_H
 #define SMCRD_TESTS_SIM_WITNESS_H
@@ -21,7 +21,7 @@ enum witness {
 	SEEN_FALLBACK,     /* both ends of a connection on TCP */
 	SEEN_REVERSED,     /* groups in both directions between two hosts */
 	SEEN_TIMED_OUT,    /* a rendezvous that took too long */
-	SEEN_EARLY,        /* data or CDC before the receiver's gate was open */
+	SEEN_EARLY,        /* data or a CDC before the receiver's gate was open */
 	SEEN_LINK_ADDED,
 	SEEN_LINK_REJECTED,
 	SEEN_LINK_DELETED,
@@ -50,11 +50,11 @@ enum witness {
 	SEEN_SETTLED,         /* groups that were watched strictly again after a failure */
 	SEEN_NOTICE,          /* the client's ADD LINK */
 	SEEN_DELETE_ASKED,    /* the client's DELETE LINK */
-	SEEN_ASYMMETRIC_GONE, /* deleted because a symmetric one is there */
+	SEEN_ASYMMETRIC_GONE, /* an asymmetric link deleted because a symmetric one is there */
 	SEEN_MANY_LINKS,      /* groups of more than two */
 	SEEN_MOVED,           /* connections moved off a sound link */
-	SEEN_FAILOVER,        /* off one that had failed */
-	SEEN_DOUBLE_FAILOVER, /* and again before they had gone on */
+	SEEN_FAILOVER,        /* connections moved off a link that had failed */
+	SEEN_DOUBLE_FAILOVER, /* connections moved again before the first move was over */
 	SEEN_REPLAY,          /* WRITEs posted again on the next link */
 	SEEN_LOST,            /* a CDC that was acknowledged and never came */
 	SEEN_RESET,           /* established connections that ended in an error */
@@ -63,7 +63,7 @@ enum witness {
 	SEEN_LONG,
 	SEEN_REPEATED,
 	SEEN_PROOF,     /* full-size packets of a new link passed */
-	SEEN_TOO_LARGE, /* they did not */
+	SEEN_TOO_LARGE, /* full-size packets of a new link did not pass */
 	SEEN_MANGLED,   /* messages changed, lost or doubled */
 	NUM_WITNESSES,
 };
@@ -74,7 +74,7 @@ struct witnesses {
 
 /** Has everything been seen that a proof of this requirement needs? */
 bool witness_of(const struct witnesses *seen, const char *id);
-/** Name, for the event log. */
+/** Name of a situation, for the event log. */
 const char *witness_name(enum witness what);
 
 #endif

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lost wake-ups. Room on a link, a completion, the end of an exchange let others go on, and each
- * place where that happens has to wake them. One that does not is seen in the end of a run only if
- * nothing else ever wakes them; here it is seen as soon as they have waited for a while.
+ * Lost wake-ups. Connections and groups wait for space on a link, a completion, or the end of an
+ * exchange, and the code that brings it has to wake them. If it forgets that, something else often
+ * wakes them later, and the end of a run does not show the mistake. Here it is found as soon as
+ * they have waited for a while.
  */
 #include "tests/sim/woken.h"
 
 #include "daemon/engine/data.h"
 #include "daemon/engine/llc.h"
 
-/** To ask takes time: where events follow each other closely the next one would wake them. */
+/** Asking takes time, so it is not done between events that follow each other closely. */
 #define A_WHILE (1 * MSEC)
 
-/** Other after anything was posted in the group, or a link has come or gone. */
+/** A sum that changes when something is posted in the group, or a link comes or goes. */
 static uint64_t said_in(const struct smcr_lgr *lgr)
 {
 	uint64_t sum = 0;
@@ -22,7 +23,8 @@ static uint64_t said_in(const struct smcr_lgr *lgr)
 	return sum;
 }
 
-/** The failure of a link is dealt with from the timer queue: until then it may be waited for. */
+/** Does the connection do anything when it is asked to send? It may wait while its link is broken:
+ * a timer will move it to another link. */
 static void ask_connection(struct host *host, struct smcr_conn *conn)
 {
 	const struct smcr_link *link = conn->tx.link;
@@ -35,13 +37,14 @@ static void ask_connection(struct host *host, struct smcr_conn *conn)
 	if (said_in(conn->lgr) != said || conn->state != state || conn->tx.moving != moving ||
 	    conn->tx.waiting != waiting)
 		world_fail(host->world, "ENGINE-WAKE",
-			   "%s: connection %08x in state %d can go on since %llu us, and was not "
+			   "%s: connection %08x in state %d could go on since %llu us, but was not "
 			   "woken",
 			   host->name, conn->token, (int)state,
 			   (unsigned long long)host->engine->now);
 }
 
-/** @return false: it was not woken, and is perhaps gone by now */
+/** Does the group do anything when it is asked to go on?
+ * @return false: it does, so it was not woken; it may be gone by now */
 static bool ask_group(struct host *host, struct smcr_lgr *lgr)
 {
 	struct smcr_engine *engine = host->engine;
@@ -54,8 +57,8 @@ static bool ask_group(struct host *host, struct smcr_lgr *lgr)
 	if (lgr && said_in(lgr) == said && lgr->llc->step == step)
 		return true;
 	world_fail(host->world, "ENGINE-WAKE",
-		   "%s: group %u in step %d can go on since %llu us, and was not woken", host->name,
-		   id, (int)step, (unsigned long long)engine->now);
+		   "%s: group %u in step %d could go on since %llu us, but was not woken",
+		   host->name, id, (int)step, (unsigned long long)engine->now);
 	return false;
 }
 
@@ -69,7 +72,7 @@ void woken_check(struct host *host)
 	DL_FOREACH (engine->conns, conn)
 		ask_connection(host, conn);
 	if (smcr_engine_next_deadline(engine) <= engine->now)
-		return; /* who has been woken waits for its turn */
+		return; /* groups that were woken wait for a timer that is due */
 	DL_FOREACH (engine->lgrs, lgr)
 		if (lgr->state != SMCR_LGR_TERMINATING && !ask_group(host, lgr))
 			return;

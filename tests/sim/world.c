@@ -11,7 +11,7 @@
 #include "tests/sim/host.h"
 #include "tests/sim/observer.h"
 
-/* A run that goes on beyond this many events will not end. */
+/* A run with more events than this is taken for one that does not end. */
 #define MAX_EVENTS 20000000u
 
 void *sim_zalloc(size_t len)
@@ -40,7 +40,7 @@ struct world *world_new(const char *scenario, uint64_t seed, bool verbose)
 	w->seed = seed;
 	w->scenario = scenario;
 	w->verbose = verbose;
-	/* Scenarios do not share their runs: the name is part of the seed. */
+	/* The scenario's name is mixed into the seed, so that scenarios make different runs. */
 	uint64_t name = 0;
 	for (const char *p = scenario; *p; p++)
 		name = prng_mix(name ^ (uint8_t)*p);
@@ -53,7 +53,7 @@ struct world *world_new(const char *scenario, uint64_t seed, bool verbose)
 void world_free(struct world *w)
 {
 	bool failed = w->failed;
-	/* Engines give their QPs and memory back; the observer must not judge that. */
+	/* Engines now give their QPs and memory back. The observer must not judge that. */
 	w->failed = true;
 	w->verbose = false;
 	for (size_t i = 0; i < w->num_hosts; i++)

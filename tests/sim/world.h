@@ -31,7 +31,7 @@ uint64_t prng_size(struct prng *p, uint64_t lo, uint64_t hi);
 /** One step of splitmix64: a well mixed function of its argument. */
 uint64_t prng_mix(uint64_t x);
 
-/* ---- clock.c: virtual time in microseconds, events in order of (time, order of asking) ---- */
+/* ---- clock.c: virtual time in microseconds; events by time, then by order of clock_at() ---- */
 
 struct world;
 typedef void (*event_fn)(void *object, uint64_t arg);
@@ -52,8 +52,8 @@ struct clock {
 };
 
 void clock_free(struct clock *clock);
-/** Call fn(object, arg) at `when` (not before now). Events cannot be taken back: objects live as
- *  long as the world, and an event that came too late knows it by its argument. */
+/** Call fn(object, arg) at `when` (not before now). Events cannot be cancelled: objects live as
+ * long as the world, and `arg` tells an event that comes too late. */
 void clock_at(struct clock *clock, uint64_t when, event_fn fn, void *object, uint64_t arg);
 void clock_in(struct clock *clock, uint64_t delay, event_fn fn, void *object, uint64_t arg);
 /** Fire the next event. @return false when there is none */
@@ -71,27 +71,27 @@ bool clock_step(struct clock *clock);
 
 /** How this run's world behaves. Delays are upper bounds of uniform choices, in microseconds. */
 struct settings {
-	uint32_t wire_min, wire_max; /* posted request to its execution at the peer */
-	uint32_t ack_max;            /* from there to the acknowledgement */
-	uint32_t cq_max;             /* and to the completion in the poster's hands */
-	uint32_t recv_max;           /* executed SEND to the receiver's hands */
+	uint32_t wire_min, wire_max; /* from posting a request to its execution at the peer */
+	uint32_t ack_max;            /* from there to its acknowledgement */
+	uint32_t cq_max;             /* from there to its completion at the poster */
+	uint32_t recv_max;           /* from a SEND's execution to the receiving engine */
 	uint32_t rnr_permille;       /* SENDs that find no receive buffer at first */
 	uint32_t tcp_min, tcp_max;   /* a TCP segment's travel */
 	uint32_t tcp_split_permille; /* TCP writes that travel in pieces */
-	uint32_t wake_max;           /* a program between its event and its next call */
-	uint32_t timer_late_max;     /* the host running engine timers */
+	uint32_t wake_max;           /* from an event to the program's next call */
+	uint32_t timer_late_max;     /* from an engine timer's time to its run */
 	uint32_t op_fail_permille;   /* resource operations refused by the host */
 	uint32_t stale_permille;     /* inputs for QPs that are gone */
 	uint32_t mangle_permille;    /* messages that are changed, lost or doubled on their way */
 	bool hostile;      /* messages were mangled: the observer is blind, bytes may be wrong */
 	bool forged;       /* messages were forged: the observer is blind, bytes are right */
 	bool failures;     /* links may break: connections may be reset .. */
-	bool no_reset;     /* .. but need not: a link is always left */
+	bool no_reset;     /* .. but must not: each group keeps a sound link */
 	bool short_memory; /* connections may be declined */
 	bool timeouts;     /* termination timers may expire */
-	struct {           /* Proposals of version 2 come from other clients than ours .. */
+	struct {           /* Proposals of version 2 as other clients send them (forge.h) .. */
 		bool others;
-		bool blank;     /* .. who tell neither peer ID, nor GID and MAC of version 1 */
+		bool blank;     /* .. without peer ID, and without GID and MAC of version 1 */
 		bool release_0; /* .. of release 0 */
 		uint8_t max_conns;
 	} proposals;
@@ -137,7 +137,7 @@ void world_fail(struct world *w, const char *id, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void world_print(struct world *w, const char *who, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/** A line of the event log (-v). A macro: without -v nobody describes anything. */
+/** Print a line of the event log (-v). A macro, so that its arguments are computed only with -v. */
 #define world_log(w, ...)                                                                          \
 	do {                                                                                       \
 		if ((w)->verbose)                                                                  \
@@ -149,10 +149,10 @@ void world_note(struct world *w, uint64_t what, uint64_t a, uint64_t b);
  *  @return true when `done` was reached */
 bool world_run(struct world *w, uint64_t until, bool (*done)(struct world *w));
 
-/** Change some bytes. */
+/** Change some of the bytes. */
 void mangle(struct prng *p, uint8_t *data, size_t len);
 
-/** calloc that does not fail. */
+/** calloc that ends the process instead of failing. */
 void *sim_zalloc(size_t len);
 
 #endif
