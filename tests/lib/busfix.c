@@ -12,14 +12,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FIRST_MADE_UP 1001 /* link group */
-#define A_PART        64   /* rows of a view */
+#define FIRST_MADE_UP 1001 /* first link group that is made up */
+#define A_PART        64   /* rows in one part of a view */
 #define SILENCE_MS    300
 #define SHORT_MS      1000
 
 struct busfix_wraps busfix_wraps;
 
-/* ---- functions of others that come here first ---- */
+/* ---- functions of other files that this file replaces (linker option --wrap) ---- */
 
 /* The links of an engine pair have none of the fabric's queue pairs. */
 void __wrap_fabric_qp_stats(void *qp, struct rnic_qp_stats *ret_stats);
@@ -93,7 +93,7 @@ static void become_daemon(const struct busfix *busfix, int ready)
 {
 	char option[96], to[24];
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	dup2(open("/dev/null", O_WRONLY), STDERR_FILENO); /* what it has to say of limits */
+	dup2(open("/dev/null", O_WRONLY), STDERR_FILENO); /* its warnings about limits */
 	snprintf(option, sizeof(option), "--config-file=%s", busfix->config);
 	snprintf(to, sizeof(to), "--print-pid=%d", ready);
 	execlp("dbus-daemon", "dbus-daemon", "--nofork", "--nopidfile", option, to, (char *)NULL);
@@ -201,7 +201,7 @@ static json_t *made_up_row(const struct busfix *busfix, unsigned int number)
 			 (json_int_t)busfix->looks);
 }
 
-/* As link.show has them: in parts, or that of one group. */
+/* Answer link.show with links that are made up: a part of them, or the link of one group. */
 static json_t *make_up(const struct busfix *busfix, const json_t *request)
 {
 	const json_t *params = json_object_get(request, "params");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file busfix.h
- * smcrd's side of a bus (daemon/bus/) on an engine pair's link group, a real dbus-daemon of the
- * test's own, and a client. All but dbus-daemon runs in the test's process: whoever waits calls
+ * smcrd's side of a bus (daemon/bus/) on an engine pair's link group, a dbus-daemon started by the
+ * test, and a client. All but dbus-daemon runs in the test's process: a test that waits has to call
  * busfix_turn(), best by busfix_until().
  *
- * Test programs that link this one are listed in the Makefile (BUS_TESTS): calls of some functions
- * of others come here first.
+ * The Makefile lists the test programs that link this file (BUS_TESTS), because busfix.c wraps some
+ * functions of other files.
  */
 #ifndef SMCRD_TESTS_LIB_BUSFIX_H
 #define SMCRD_TESTS_LIB_BUSFIX_H
@@ -36,56 +36,58 @@ struct busfix {
 	struct bus *bus;
 	sd_bus *client;
 	/* How smcrd behaves: */
-	bool slow;         /* each look takes a while */
-	bool leaves;       /* the bus, by what is called */
-	bool as_root;      /* who asks is taken for root, else for nobody */
-	bool ends_at_once; /* what a call begins has ended when the call returns */
-	/* Links that are made up, in place of the engine's: number 1 of groups 1001 and up. */
+	bool slow;         /* each request takes a while */
+	bool leaves;       /* each request makes smcrd leave the bus */
+	bool as_root;      /* every caller is taken for root, else for nobody */
+	bool ends_at_once; /* a command has ended when the call that began it returns */
+	/* Show links that are made up, in place of the engine's: link 1 of groups 1001 and up. */
 	bool makes_up;
 	unsigned int made_up;
-	const char *state; /* of all of them */
-	/* What has come to it: */
-	unsigned int looks; /* of those who are not known */
-	unsigned int asked; /* with the credentials of this process */
+	const char *state; /* state of all made-up links */
+	/* What smcrd was asked: */
+	unsigned int looks; /* requests without a caller: smcrd's side reads a view for itself */
+	unsigned int asked; /* requests of a caller with the credentials of this process */
 	unsigned int gone;
-	double longest_turn; /* of the loop, in seconds of the processor */
-	/* What the client was answered: */
-	unsigned int limited; /* refusals of what was too many a second */
-	bool answered;        /* the last call */
+	double longest_turn; /* longest turn of the loop, in seconds of processor time */
+	/* What the client got: */
+	unsigned int limited; /* calls refused because there were too many in a second */
+	bool answered;        /* the last call has its answer */
 	sd_bus_message *reply;
 };
 
 /** cmocka's setup and teardown: *state becomes a struct busfix. smcrd's side is off. */
 int busfix_setup(void **state);
-/** Likewise; it soon has enough of a bus that takes nothing. */
+/** Likewise, but smcrd's side gives a bus up soon that reads nothing. */
 int busfix_setup_impatient(void **state);
 int busfix_teardown(void **state);
 #define BUSFIX_CASE(name) cmocka_unit_test_setup_teardown(name, busfix_setup, busfix_teardown)
 
-/** What the functions of others do that come here first; all reset by busfix_setup(). */
+/** What the wrapped functions do. busfix_setup() resets all fields. */
 extern struct busfix_wraps {
-	unsigned int signals_to_fail; /* of those that smcrd makes, the next ones */
-	const char *who_is_asked;     /* who calls, in place of the bus; NULL: the bus */
+	unsigned int signals_to_fail; /* so many of smcrd's next signals cannot be made */
+	const char *who_is_asked;     /* name that is asked in place of the bus; NULL: the bus */
 } busfix_wraps;
 
 /* ---- the bus ---- */
 
-/** Of the bus: a <policy> of who may have the name. What runs reads it on SIGHUP. */
+/** Write the bus's configuration; `policy` is a <policy> that says who may own smcrd's name. A
+ *  dbus-daemon that runs reads the file again on SIGHUP. */
 void busfix_write_config(const struct busfix *busfix, const char *policy);
-/** Returns when it can be reached. Without dbus-daemon the test is skipped. */
+/** Start dbus-daemon and wait until it can be reached. Without dbus-daemon the test is skipped. */
 void busfix_start_daemon(struct busfix *busfix);
 void busfix_end_daemon(struct busfix *busfix);
-/** The caller closes it. */
+/** A new connection to the bus. The caller closes it. */
 sd_bus *busfix_connect(const struct busfix *busfix);
-/** Does anybody have smcrd's name? */
+/** Does anybody own smcrd's name? */
 bool busfix_is_owned(const struct busfix *busfix);
-/** A daemon, smcrd's side with its name, and a client. @return the fixture, from cmocka's state */
+/** Start dbus-daemon, smcrd's side, which owns its name, and a client.
+ *  @return the fixture, from cmocka's state */
 struct busfix *busfix_on_the_bus(void **state);
 
 /* ---- time ---- */
 
 double busfix_seconds(clockid_t clock);
-/** Both sides do what they can. */
+/** Let both sides do what they can do without waiting. */
 void busfix_turn(struct busfix *busfix);
 
 #define busfix_until(busfix, condition)                                                            \
@@ -96,40 +98,41 @@ void busfix_turn(struct busfix *busfix);
 		assert_true(condition);                                                            \
 	} while (0)
 
-/** So many events of commands come, each with the same words. */
+/** Raise so many events of commands, all with the same text. */
 void busfix_happen(struct busfix *busfix, unsigned int times);
 
 /* ---- calls of the client ---- */
 
-/** Types and values are those of sd_bus_message_append(). */
+/** Send a call without waiting. Types and values are those of sd_bus_message_append(). */
 void busfix_start(struct busfix *busfix, const char *path, const char *interface,
 		  const char *member, const char *types, ...);
-/** @return the answer, until the next one */
+/** Call and wait. @return the answer, valid until the next one */
 sd_bus_message *busfix_ask(struct busfix *busfix, const char *path, const char *interface,
 			   const char *member, const char *types, ...);
-/** Of the manager; the answer must be none of errors. */
+/** Call a method of the manager and wait. The answer must not be an error. */
 sd_bus_message *busfix_show(struct busfix *busfix, const char *member, const char *types, ...);
-/** A call of the manager's path that nobody waits for. @param text  an argument; may be NULL */
+/** Send a call to the manager's path and do not wait. @param text  an argument; may be NULL */
 void busfix_send(const struct busfix *busfix, const char *interface, const char *member,
 		 const char *text, bool wants_reply);
 
 void busfix_expect_good(sd_bus_message *reply);
-/** It is this error, and its message has these words. */
+/** The reply must be this error, and its message must contain these words. */
 void busfix_expect_error(sd_bus_message *reply, const char *name, const char *words);
 
-/* ---- what an answer has ---- */
+/* ---- contents of answers ---- */
 
-/** A property, of one simple type. */
+/** Read a property that has a simple type. */
 void busfix_get(struct busfix *busfix, const char *path, const char *interface, const char *name,
 		const char *type, void *ret);
-/** The value of a key in the a{sv} that comes next, if it has this type; all of it is read. */
+/** Read the a{sv} that comes next in the message, and find the value of a key if it has this type.
+ */
 bool busfix_find(sd_bus_message *message, const char *key, const char *type, void *ret);
-/** How many rows come next. */
+/** Count the rows of the array that comes next in the message. */
 size_t busfix_count_rows(sd_bus_message *message);
-/** The XML of a path, until the next answer. */
+/** The introspection XML of a path, valid until the next answer. */
 const char *busfix_introspect(struct busfix *busfix, const char *path);
 
-/** org.smcrd.Manager1(5) has this name. */
+/** The manual page org.smcrd.Manager1(5) must contain this name. */
 void busfix_expect_in_manual(const char *name);
 
 #endif

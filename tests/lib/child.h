@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file child.h
- * A test in a process of its own: what it gives up or changes for good ends with it. To be included
- * behind cmocka.h.
+ * Run a test in a process of its own, so that rights which it gives up, and other lasting changes,
+ * end with it. Include this behind cmocka.h.
  */
 #ifndef SMCRD_TESTS_LIB_CHILD_H
 #define SMCRD_TESTS_LIB_CHILD_H
@@ -15,7 +15,7 @@
 static inline void assert_succeeds(bool (*check)(void))
 {
 	int result;
-	fflush(NULL); /* or what is not written yet would come twice */
+	fflush(NULL); /* else the child would write buffered output a second time */
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0)

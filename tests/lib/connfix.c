@@ -11,7 +11,7 @@
 #define SHADOW_VADDR  UINT64_C(0x7f0000010000)
 #define SHADOW_INDEX  3
 #define PEER_TOKEN    0xA1B2C3D4u
-#define SLAB_BSIZE    2 /* 64 KiB, cut down to what the test wants */
+#define SLAB_BSIZE    2 /* 64 KiB, then cut down to the size that the test wants */
 #define SLAB_ELEMENTS 4
 
 static uint8_t pattern(uint64_t pos)
@@ -160,8 +160,7 @@ static struct smcr_link *link_of(struct connfix *f, uint64_t ref)
 	return f->link2 && f->link2->ref == ref ? f->link2 : f->link;
 }
 
-/* The write must lie in the peer's element and in the own send buffer, with the keys of its link.
- */
+/* The WRITE must lie in the peer's element and in the own send buffer, and use its link's keys. */
 static void note_write(struct connfix *f, const struct smcr_link *link, const struct smcr_wr *wr,
 		       struct connfix_post *post)
 {
@@ -197,7 +196,7 @@ static int op_post(void *ctx, void *qp, const struct smcr_wr *wr, size_t n)
 		if (wr[i].is_write)
 			note_write(f, link_of(f, post->link_ref), &wr[i], post);
 		else if (smcr_cdc_decode(wr[i].addr, wr[i].length, &post->cdc) < 0)
-			f->num_posts--; /* LLC of the group is not looked at */
+			f->num_posts--; /* LLC messages of the group are not recorded */
 	}
 	return 0;
 }
@@ -342,7 +341,7 @@ static void target(struct connfix *f, uint64_t vaddr, uint8_t index)
 		assert_int_equal(smcr_peer_rmb_add(f->lgr, &rmb), 0);
 		struct smcr_clc_accept msg = { .rmbe_index = index, .alert_token = PEER_TOKEN };
 		smcr_peer_rmb_claim(rmb, &msg, f->conn);
-		f->conn->tx.element_size = f->params.element; /* of any length */
+		f->conn->tx.element_size = f->params.element; /* may be no power of two */
 	}
 	smcr_peer_rmb_set(rmb, f->link, 0x1111, vaddr);
 	if (f->link2)
@@ -430,7 +429,7 @@ static void join(struct connfix *f, struct connfix *to)
 	f->peer = to;
 	f->conn->peer_token = to->conn->token;
 	const struct smcr_element *element = &to->conn->rx.element;
-	/* An RMB whose SHADOW_INDEXth element of E bytes is there. */
+	/* Choose the RMB's start so that this element is the RMB's element number SHADOW_INDEX. */
 	target(f, (uint64_t)(uintptr_t)element->addr - (SHADOW_INDEX - 1) * (uint64_t)element->size,
 	       SHADOW_INDEX);
 }

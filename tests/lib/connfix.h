@@ -8,14 +8,14 @@
  * Element sizes need not be powers of two (the examples of RFC 7609 4.7 use 10000), and both
  * directions may start anywhere in the cursor space.
  *
- * Every wrong turn fails the running cmocka test with file and line.
+ * Every deviation fails the running cmocka test with file and line.
  */
 #ifndef SMCRD_TESTS_CONNFIX_H
 #define SMCRD_TESTS_CONNFIX_H
 
 #include "daemon/engine/data.h"
 
-/* What other failing paths need (cmocka wants these four first). */
+/* cmocka.h needs these headers before it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ struct connfix_pos {
 /** Zero in a field means the default in parentheses. */
 struct connfix_params {
 	bool deployed;             /* dialect (RFC) */
-	uint32_t element;          /* E of both elements, 64 .. 65536 (10000) */
+	uint32_t element;          /* size E of both elements, 64 .. 65536 (10000) */
 	uint32_t sndbuf;           /* send buffer, a power of two, ..65536 (65536) */
 	uint32_t send_depth;       /* of the link (256) */
 	struct connfix_pos tx, rx; /* where the directions start ((0, base)) */
@@ -70,7 +70,7 @@ struct connfix {
 	size_t readable_in_reset;       /* bytes that rx_data() gave within RESET */
 	unsigned int writable;
 	bool closed_raised;
-	unsigned int strays; /* writes that reached an element given back already */
+	unsigned int strays; /* WRITEs that reached an element which was given back already */
 	bool post_fails;
 	uint32_t next_key;
 	uint32_t live_mrs, live_qps;
@@ -88,7 +88,7 @@ struct connfix {
 	char last_log[256];
 };
 
-/** Build; the connection is open unless gate_shut. `params` may be NULL. */
+/** Set up; the connection is open unless gate_shut. `params` may be NULL. */
 struct connfix *connfix_new(const struct connfix_params *params);
 /** Tear down and check that nothing leaked. */
 void connfix_free(struct connfix *f);
@@ -118,8 +118,8 @@ void connfix_complete(struct connfix *f);
 void connfix_complete_n(struct connfix *f, size_t n);
 /** Requests posted and not completed. */
 size_t connfix_in_flight(const struct connfix *f);
-/** Drop records of requests that were delivered and completed, so that long runs fit. Expectations
- *  start anew. */
+/** Drop the records of requests that were delivered and completed, to make space in a long run.
+ *  Expectations start anew. */
 void connfix_forget(struct connfix *f);
 /** Joined: carry out f's new posts at its peer, writes and CDCs in order. */
 void connfix_deliver(struct connfix *f);
@@ -129,31 +129,32 @@ void connfix_lose(struct connfix *f);
 void connfix_break_link(struct connfix *f, struct smcr_link *link);
 
 /* The scripted peer. */
-/** It writes n more pattern bytes into the connection's element (no CDC). */
+/** The peer writes n more pattern bytes into the connection's element (no CDC). */
 void connfix_peer_writes(struct connfix *f, size_t n);
-/** It has read up to everything it was told of. */
+/** The peer reads everything that CDC messages have told it of. */
 void connfix_peer_reads_all(struct connfix *f);
-/** It sends a CDC with its present state. */
+/** The peer sends a CDC with its present state. */
 void connfix_peer_cdc(struct connfix *f);
 void connfix_peer_flags(struct connfix *f, uint8_t prod_flags, uint8_t conn_flags);
-/** Any CDC, through the link's QP; the token is put in. */
+/** Deliver any CDC through the link's QP. The function fills in the alert token. */
 void connfix_inject(struct connfix *f, const struct smcr_cdc *cdc);
-/** The position at which a direction of this fixture stands for a wire cursor. */
+/** The engine's position for a wire cursor (wrap, cursor). */
 uint64_t connfix_pos_of(const struct connfix *f, struct connfix_pos pos);
 
-/* Expectations about the next thing posted; each takes it. Offsets are inclusive: W[from..to]. */
+/* Each of these checks the next request that was posted, and takes it off the record. Offsets are
+ * inclusive: W[from..to]. */
 #define expect_w(f, from, to) connfix_expect_write((f), (from), (to), __FILE__, __LINE__)
 #define expect_cdc(f, pw, pc, cw, cc, prod_flags, conn_flags)                                      \
 	connfix_expect_cdc((f), (struct connfix_pos){ (pw), (pc) },                                \
 			   (struct connfix_pos){ (cw), (cc) }, (prod_flags), (conn_flags),         \
 			   __FILE__, __LINE__)
-/** A CDC with F and this number, all else zero; it does not count as one of the numbered. */
+/** A CDC with F and this sequence number, all else zero. It has no number of its own. */
 #define expect_validation(f, seq) connfix_expect_validation((f), (seq), __FILE__, __LINE__)
-/** A CDC with these flags, cursors as they may be. */
+/** A CDC with these flags and any cursors. */
 #define expect_flags(f, prod_flags, conn_flags)                                                    \
 	connfix_expect_flags((f), (prod_flags), (conn_flags), __FILE__, __LINE__)
 #define expect_none(f) connfix_expect_none((f), __FILE__, __LINE__)
-/** The next event, and all that are pending. */
+/** Check the next event that was raised, and, below, that no other is pending. */
 #define expect_event(f, type)  connfix_expect_event((f), (type), __FILE__, __LINE__)
 #define expect_no_event(f)     connfix_expect_no_event((f), __FILE__, __LINE__)
 #define expect_closed(f, rst)  connfix_expect_closed((f), (rst), __FILE__, __LINE__)

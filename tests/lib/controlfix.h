@@ -16,16 +16,16 @@ struct controlfix {
 	struct event_base *base;
 	struct config config;
 	struct control control;
-	struct pair *pair; /* control.engine is that of its server's side */
-	int conn;          /* of the pair */
+	struct pair *pair; /* control.engine is the engine of the pair's server */
+	int conn;          /* index of a connection of the pair */
 };
 
 /** cmocka's setup and teardown: *state becomes a struct controlfix. */
 int controlfix_setup(void **state);
 int controlfix_teardown(void **state);
-/** The parsed reply of who asks as root, or as nobody; no parameters. The caller frees it. */
+/** Call a method without parameters, as root or as nobody. The caller frees the parsed reply. */
 json_t *controlfix_ask(struct controlfix *fix, bool root, const char *method);
-/** A number inside a result, whose keys are parted by dots. Fails if it is none. */
+/** A number inside a result; dots separate the keys of `path`. Fails if there is no number. */
 json_int_t controlfix_number(const json_t *result, const char *path);
 
 #endif

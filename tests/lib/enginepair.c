@@ -9,7 +9,7 @@
 
 /* ---- set-up ---- */
 
-volatile bool pair_allocating; /* the compiler knows a calloc() that looks at nothing */
+volatile bool pair_allocating; /* volatile: the compiler assumes that calloc() reads no variable */
 
 void *pair_alloc(size_t size)
 {
@@ -240,7 +240,7 @@ void pair_inject_clc(struct pair *pair, int conn, int from, const struct smcr_cl
 	pair_inject_clc_raw(pair, conn, from, buf, (size_t)len);
 }
 
-/** The engine gets CLC only while it wants some; the rest stays in the TCP connection. */
+/** The engine gets CLC messages only while it wants some. The rest stays in the TCP connection. */
 static bool read_clc(struct pair *pair, struct pair_end *end)
 {
 	struct pair_clc *clc = end->in;
@@ -262,7 +262,7 @@ static bool read_clc(struct pair *pair, struct pair_end *end)
 	return true;
 }
 
-/** The TCP connection under a connection that ended: the other end hears of it. */
+/** When a connection has ended its TCP connection, tell the other end. */
 static bool pass_tcp_end(struct pair *pair, struct pair_end *end)
 {
 	struct pair_end *other = &pair->conns[end->conn].end[!end->side];
@@ -312,7 +312,7 @@ enum pair_verdict pair_judge(struct pair *pair, const struct pair_msg *msg)
 void pair_log_msg(struct pair *pair, const struct pair_msg *msg)
 {
 	if (pair->log_len == PAIR_LOG)
-		pair->log_len = 0; /* long runs count for themselves */
+		pair->log_len = 0; /* the log is full: begin again, a long run counts by itself */
 	pair->log[pair->log_len++] = *msg;
 }
 
@@ -381,7 +381,7 @@ struct pair *pair_grouped(size_t rnics, int *ret_conn)
 	return pair;
 }
 
-/* ---- looking and poking ---- */
+/* ---- looking inside, and injecting ---- */
 
 struct smcr_lgr *pair_lgr(struct pair *pair, int side)
 {
@@ -468,7 +468,7 @@ struct smcr_lgr_view pair_lgr_view(struct pair *pair, int side)
 	return view;
 }
 
-/** A link that is looked for by its number. */
+/** A search for a link by its number. */
 struct sought {
 	uint8_t number;
 	bool found;

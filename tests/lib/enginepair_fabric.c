@@ -14,7 +14,7 @@ enum qp_state { QP_INIT, QP_RTR, QP_RTS, QP_ERROR, QP_GONE };
 struct request {
 	struct smcr_wr wr;
 	uint8_t send[SMCR_LLC_V2_SEND_MAX];
-	bool arrived; /* at the far end, though nothing has come back yet */
+	bool arrived; /* the far end has it, but no acknowledgement has come back */
 	struct request *next, *prev;
 };
 
@@ -90,7 +90,7 @@ static int op_mem_alloc(void *ctx, size_t len, void **ret_addr)
 	struct pair_mem *mem = pair_alloc(sizeof(*mem));
 	if (!mem)
 		abort();
-	/* as the daemon does it: what nobody touches takes no memory */
+	/* mmap() as in the daemon: pages that nobody touches take no memory */
 	mem->addr = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mem->addr == MAP_FAILED)
 		abort();
@@ -315,8 +315,9 @@ static int op_post(void *ctx, void *handle, const struct smcr_wr *wr, size_t n)
 	return 0;
 }
 
-/** The peer may send as soon as it has these: a queue pair that Accept names is there, with receive
- *  buffers, and one that Confirm names receives (RV-6, LLC-8). */
+/** The peer may send as soon as it has Accept or Confirm. So the queue pair that Accept names must
+ *  exist and have receive buffers, and the one that Confirm names must be receiving (RV-6, LLC-8).
+ */
 static void check_named_qp(const struct pair_side *side, const uint8_t *data, size_t len)
 {
 	struct smcr_clc_msg msg;
@@ -347,7 +348,7 @@ static void op_conn_event(void *user, const struct smcr_conn_event *event)
 	case SMCR_CONN_ESTABLISHED: end->established++; return;
 	case SMCR_CONN_READABLE: end->readable++; return;
 	case SMCR_CONN_WRITABLE: end->writable++; return;
-	case SMCR_CONN_URGENT: return; /* nobody sends any in these tests */
+	case SMCR_CONN_URGENT: return; /* these tests send no urgent data */
 	case SMCR_CONN_OUTGROWN:
 		end->outgrown++;
 		end->last = *event;
@@ -449,7 +450,7 @@ struct pair_qp *pair_fabric_peer(struct pair *pair, const struct pair_qp *qp)
 	return NULL;
 }
 
-/** The answers of the far end come back unless its side is cut off. */
+/** Do acknowledgements of the far end come back? Not if its side is blocked. */
 static bool path_alive(struct pair *pair, const struct pair_qp *qp)
 {
 	struct pair_qp *peer = pair_fabric_peer(pair, qp);
@@ -517,7 +518,7 @@ static struct pair_msg describe(const struct pair_qp *qp, const struct request *
 	return msg;
 }
 
-/** The first request fails, those behind it are flushed. */
+/** Fail the first request and flush those behind it. */
 static void fail_as(struct pair_qp *qp, enum smcr_send_status status)
 {
 	if (qp->queue) {
@@ -544,7 +545,7 @@ void pair_fabric_deliver(struct pair *pair, struct pair_qp *to, const void *data
 {
 	if (to->side->hung)
 		return;
-	uint8_t *copy = malloc(len ? len : 1); /* exact, so that sanitizers see overreads */
+	uint8_t *copy = malloc(len ? len : 1); /* exact size, so that sanitizers see overreads */
 	if (!copy)
 		abort();
 	memcpy(copy, data, len);
@@ -580,8 +581,8 @@ static bool arrive(struct pair *pair, struct pair_qp *qp, struct pair_qp *peer,
 	return true;
 }
 
-/** Nothing comes back from the far end: requests may still arrive there, but none completes.
- *  @return something happened */
+/** No acknowledgement comes back from the far end: requests may still arrive there, but none
+ *  completes. @return something happened */
 static bool send_unacknowledged(struct pair *pair, struct pair_qp *qp)
 {
 	struct pair_qp *peer = pair_fabric_peer(pair, qp);
@@ -606,7 +607,7 @@ static bool send_unacknowledged(struct pair *pair, struct pair_qp *qp)
 	return false;
 }
 
-/** Does its largest packet vanish? */
+/** Does the request's largest packet vanish on the way? */
 static bool is_too_large(const struct pair_qp *qp, const struct request *request)
 {
 	uint32_t mtu = smcr_mtu_bytes(qp->peer.mtu), most = qp->side->most;
@@ -614,7 +615,8 @@ static bool is_too_large(const struct pair_qp *qp, const struct request *request
 	return most && packet > most;
 }
 
-/** The first request does not arrive: nor does what is behind it. @return something happened */
+/** The first request does not arrive, so those behind it do not either.
+ *  @return something happened */
 static bool stall(struct pair *pair, struct pair_qp *qp)
 {
 	if (gave_up(pair, qp)) {
@@ -626,7 +628,7 @@ static bool stall(struct pair *pair, struct pair_qp *qp)
 	return false;
 }
 
-/** @return something happened */
+/** Try to send the first request of the queue. @return something happened */
 static bool send_one(struct pair *pair, struct pair_qp *qp)
 {
 	struct request *request = qp->queue;
@@ -661,7 +663,7 @@ static bool complete_one(struct pair *pair, struct pair_qp *qp)
 	     (!side->hold_link || (link && link->number == side->hold_link))))
 		return false;
 	DL_DELETE(qp->done, done);
-	/* everything up to it is done; ids run without gaps */
+	/* ids of requests have no gaps, and a completion covers all earlier requests */
 	qp->outstanding = link ? (unsigned int)(link->tx_next - done->wr_id - 1) : 0;
 	smcr_engine_send_done(qp->side->engine, qp->link_ref, done->wr_id, done->status,
 			      done->status == SMCR_SEND_FAILED ? "retry exceeded" : NULL);

@@ -5,25 +5,25 @@
 
 #include "tests/lib/enginepair.h"
 
-/** What the engine of a side is given. */
+/** The operations that the engine of a side gets. */
 struct smcr_ops pair_ops(struct pair_side *side);
 
-/** Zeroed memory of the RNICs and TCP connections. Meanwhile `pair_allocating` is set: tests that
- * let allocations fail mean those of the engines. */
+/** Allocate zeroed memory for the RNICs and TCP connections. `pair_allocating` is set meanwhile, so
+ * that tests which let allocations fail can spare these and hit only the engines. */
 void *pair_alloc(size_t size);
 extern volatile bool pair_allocating;
 
 __attribute__((noreturn, format(printf, 1, 2))) void pair_violation(const char *format, ...);
 
-/** Deliver one request or completion. @return false: there is none that can go now */
+/** Deliver one request or completion. @return false: none could be delivered now */
 bool pair_fabric_step(struct pair *pair);
-/** When a send that cannot be delivered gives up, or SMCR_NO_DEADLINE. */
+/** When the next QP gives up a request that cannot be delivered, or SMCR_NO_DEADLINE. */
 uint64_t pair_fabric_deadline(const struct pair *pair);
-/** Ask the filter; log what passes. */
+/** Ask the filter about the message; log the message if it passes. */
 enum pair_verdict pair_judge(struct pair *pair, const struct pair_msg *msg);
 void pair_log_msg(struct pair *pair, const struct pair_msg *msg);
 void pair_check_engines(struct pair *pair);
-/** Host resources that a side holds: "" or what. */
+/** Names of the host resources that a side still holds; "": none. */
 const char *pair_fabric_leaks(const struct pair_side *side);
 void pair_fabric_unplug(struct pair_side *side, uint32_t device_id);
 struct pair_qp *pair_fabric_qp(struct pair_side *side, uint64_t link_ref);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/** A filter for engine pairs that picks out one kind of message; and links of a pair by state. */
+/** A filter for engine pairs that picks out one kind of message, and functions that find links of a
+ * pair by state. */
 #ifndef SMCRD_TESTS_ENGINEPAIR_FILTER_H
 #define SMCRD_TESTS_ENGINEPAIR_FILTER_H
 
@@ -14,7 +15,7 @@ struct pair_pick {
 	int link;     /* LLC: number, or 0: any */
 	unsigned int skip;
 	enum pair_verdict verdict;
-	unsigned int seen; /* how many were picked out */
+	unsigned int seen; /* how many messages were picked out */
 };
 
 static inline bool pair_picked(const struct pair_pick *pick, const struct pair_msg *msg)

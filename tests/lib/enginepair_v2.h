@@ -13,7 +13,7 @@ static inline void pair_add_ueid(struct smcr_config *config, const char *name)
 	assert_int_equal(smcr_ueid_parse(name, config->ueids[config->num_ueids++]), 0);
 }
 
-/** UEIDs, of one letter each. */
+/** A configuration with UEIDs of one letter each: "AB" means the UEIDs A and B. */
 static inline struct smcr_config pair_config_with(int side, const char *ueids)
 {
 	struct smcr_config config = pair_config(side);

@@ -12,13 +12,14 @@
 /**
  * Turn hexadecimal digits into bytes; blanks are ignored, anything else aborts.
  * @param text  an even number of digits
- * @param buf   room for the bytes
- * @param room  bytes in buf; a longer text aborts
+ * @param buf   where the bytes go
+ * @param room  size of buf in bytes; a longer text aborts
  * @return number of bytes
  */
 size_t hex_bytes(const char *text, uint8_t *buf, size_t room);
 
-/** A heap copy of exactly `len` bytes, to be freed: reading past its end is seen. */
+/** A heap copy of exactly `len` bytes, so that the address sanitizer sees reads past its end. The
+ * caller frees it. */
 uint8_t *exact_copy(const void *bytes, size_t len);
 
 #endif

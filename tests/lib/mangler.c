@@ -34,7 +34,7 @@ static bool chance(struct mangler *m, unsigned int thousandths)
 	return random_below(&m->random, 1000) < thousandths;
 }
 
-/* Out of socket `out`, with the ICRC that belongs to the new addresses. */
+/* Send the packet from socket `out`, with the ICRC for its new addresses. */
 static void forward(struct mangler *m, int out, uint8_t *buf, size_t len)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET,
@@ -55,7 +55,7 @@ static void forward(struct mangler *m, int out, uint8_t *buf, size_t len)
 		m->damaged++;
 	}
 	m->forwarded++;
-	/* A full socket is one loss more. */
+	/* If the socket's buffer is full, this is one more packet lost. */
 	if (sendto(m->fd[out], buf, len, 0, (struct sockaddr *)&to, sizeof(to)) < 0)
 		m->lost++;
 }

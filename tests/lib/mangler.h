@@ -20,7 +20,7 @@
 /** Chances in thousandths. */
 struct mangler_faults {
 	unsigned int lose, duplicate, delay, damage;
-	size_t most; /* larger datagrams are lost, whatever the chances; 0: none */
+	size_t most; /* larger datagrams are always lost; 0: no limit */
 };
 
 #define MANGLER_HELD 64
@@ -29,7 +29,7 @@ struct mangler {
 	struct event_base *base;
 	struct mangler_faults faults;
 	struct random random;
-	int fd[2]; /* 0: in namespace 1, towards the RNIC of namespace 0; 1: the other one */
+	int fd[2]; /* 0: in namespace 1, towards the RNIC of namespace 0; 1: the other direction */
 	struct event *readable[2];
 	struct event *release;
 	struct mangler_packet {
@@ -41,7 +41,7 @@ struct mangler {
 	size_t forwarded, lost, duplicated, delayed, damaged;
 };
 
-/** Start relaying. The devices must have been opened before, for the addresses are added here. */
+/** Add the relay's addresses and start relaying. The devices must have been opened before. */
 void mangler_open(struct mangler *mangler, const struct testnet *net, struct event_base *base,
 		  uint64_t seed);
 void mangler_close(struct mangler *mangler);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file option.h
- * The TCP option for a test, as the daemon opens it.
+ * Open the TCP option (daemon/rendezvous/) for a test, as the daemon does.
  */
 #ifndef SMCRD_TESTS_LIB_OPTION_H
 #define SMCRD_TESTS_LIB_OPTION_H
@@ -14,7 +14,7 @@
 #include "daemon/rendezvous/attach.h"
 #include "daemon/rendezvous/option.h"
 
-/** As rdv_option_open(), with the root of the hierarchy opened for it. */
+/** As rdv_option_open(), on the root of the cgroup hierarchy. */
 static inline int option_open(struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX])
 {
 	int cgroup = attach_root();
@@ -24,8 +24,8 @@ static inline int option_open(struct rdv_option **ret_option, char ret_text[RDV_
 	return r;
 }
 
-/** Give this process a network namespace of its own, in which loopback is up. @return 0, or (root
- *  is missing, as standard error says) -1 */
+/** Give this process a network namespace of its own, in which loopback is up.
+ *  @return 0; -1: the process is not root, which is printed on standard error */
 static inline int option_namespace(void)
 {
 	if (unshare(CLONE_NEWNET) == 0 && system("ip link set lo up") == 0)
@@ -34,8 +34,8 @@ static inline int option_namespace(void)
 	return -1;
 }
 
-/** The set-up of tests that run in such a namespace, with the option attached to it. @return 0, or
- *  (as standard error says) -1 */
+/** Set-up for tests: a namespace as above, with the option attached.
+ *  @return 0; -1: failed, and the reason is on standard error */
 static inline int option_setup(struct rdv_option **ret_option)
 {
 	char text[RDV_TEXT_MAX];

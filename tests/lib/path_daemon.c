@@ -20,10 +20,10 @@
 
 #include <cmocka.h>
 
-#define QUEUE       (80 * 1024) /* of the program's end; the kernel doubles it */
+#define QUEUE       (80 * 1024) /* SO_SNDBUF of the program's end; the kernel doubles it */
 #define HEAD_LEAST  2048
 #define HEAD_MOST   (256 * 1024)
-#define PATIENCE_NS 5000000 /* with readers at work, and with heads that lie there */
+#define PATIENCE_NS 5000000 /* for readers at work, and for a head that nobody reads */
 #define LOCK_NS     100000000
 #define PART        (64 * 1024)
 
@@ -63,7 +63,8 @@ static bool fill_memory(struct path_daemon *d)
 	return true;
 }
 
-/* A head that lies there while the memory has more grows after a while. */
+/* Must another head be forwarded? Yes, if the memory has bytes and either the pair is empty or the
+ * program has not read the head for a while. */
 static bool owes_head(struct path_daemon *d, bool *ret_waiting)
 {
 	int queued = 0;
@@ -100,7 +101,7 @@ static bool forward(struct path_daemon *d)
 			d->head = (uint32_t)lesser(2 * d->head, HEAD_MOST);
 	}
 	free(buf);
-	return !begun || sent > 0; /* a reader was faster: look again */
+	return !begun || sent > 0; /* not begun: a reader was faster, look again */
 }
 
 /* @return something was done; *ret_waiting: look again soon */
@@ -110,7 +111,7 @@ static bool to_program(struct path_daemon *d, bool *ret_waiting)
 	if (path_rx_load(&d->rx) < 0)
 		nonsense(d);
 	if (d->rx.taken != taken)
-		d->head = HEAD_LEAST; /* a reader of the library */
+		d->head = HEAD_LEAST; /* the library has read from the memory */
 	bool did = fill_memory(d);
 	if (owes_head(d, ret_waiting))
 		did = forward(d) || did;
@@ -135,21 +136,22 @@ static bool drain_memory(struct path_daemon *d)
 	ssize_t sent = send(d->wire, buf, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	d->wire_full = sent < 0 && errno == EAGAIN;
 	if (sent < 0 && errno != EAGAIN)
-		sent = (ssize_t)n; /* the peer wants no more */
+		sent = (ssize_t)n; /* the peer has closed: drop the bytes */
 	if (sent <= 0)
 		return false;
 	path_tx_complete(&d->tx, d->tx.completed + (uint64_t)sent);
 	return true;
 }
 
-/* Bytes behind the kept one. */
+/* Bytes in the pair behind the kept byte. */
 static uint32_t pending(const struct path_daemon *d)
 {
 	int queued = 0;
 	return ioctl(d->pair, FIONREAD, &queued) == 0 && queued > 1 ? (uint32_t)queued - 1 : 0;
 }
 
-/* The bytes are where they belong before the kept byte in front of them is dropped. */
+/* Copy bytes from the pair to the send ring. Only then drop from the pair: the old kept byte and
+ * all but the last of the new bytes. */
 static uint32_t take_pair(struct path_daemon *d, uint32_t most)
 {
 	static __thread uint8_t buf[PART + 1], dropped[PART];
@@ -333,7 +335,7 @@ void path_daemon_start(struct path_daemon *d, uint32_t ring, bool eye_catcher)
 	d->own = malloc(PART);
 	assert_non_null(d->own);
 	d->head = HEAD_LEAST;
-	/* Positions far from the start, so that rings do not begin with them. */
+	/* Start at positions far from 0, so that they are not offsets in the rings. */
 	path_rx_open(&d->rx, d->page, 1000003, 1000003);
 	path_tx_open(&d->tx, d->page, ring, 3000017, 3000017);
 	d->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -341,7 +343,7 @@ void path_daemon_start(struct path_daemon *d, uint32_t ring, bool eye_catcher)
 	watch(d, d->pair, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET);
 	watch(d, d->wire, EPOLLIN);
 	watch(d, d->wake, EPOLLIN);
-	/* Signals are for the program. */
+	/* Signals must go to the program's thread. */
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

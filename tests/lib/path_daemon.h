@@ -2,8 +2,8 @@
 /**
  * @file path_daemon.h
  * The daemon's side of one connection with shared memory (docs/data-path.md), as a thread of the
- * test program: whatever the program writes comes out at `peer`, an ordinary socket, and the other
- * way round.
+ * test program. What the program writes comes out at `peer`, an ordinary socket, and what is
+ * written to `peer` comes to the program.
  */
 #ifndef SMCRD_TESTS_LIB_PATH_DAEMON_H
 #define SMCRD_TESTS_LIB_PATH_DAEMON_H
@@ -17,17 +17,17 @@
 #include "proto/path/send.h"
 
 struct path_daemon {
-	int program; /* the program's end of the pair: the test's to close */
-	int peer;    /* the test's to use; closed by path_daemon_stop() */
+	int program; /* the program's end of the pair; the test closes it */
+	int peer;    /* for the test to use; path_daemon_stop() closes it */
 	int memfd;
 	struct ipc_memory granted;
 	struct path_page *page;
 
-	/* What it has seen. */
+	/* What this daemon has seen. */
 	_Atomic uint64_t forwarded, from_pair, from_memory, takeovers, protocol_errors;
 	_Atomic bool asleep;
 
-	/* Its own. */
+	/* For path_daemon.c alone. */
 	pthread_t thread;
 	uint8_t *memory;
 	int pair, wire, epoll, wake;
@@ -36,18 +36,20 @@ struct path_daemon {
 	uint8_t *own; /* send buffer after a takeover */
 	uint64_t own_at, own_to;
 	uint32_t head;      /* bytes that are forwarded at once */
-	uint64_t waited_ns; /* since when a reader at work has been waited for */
-	uint64_t lock_ns;   /* since when a writer */
+	uint64_t waited_ns; /* since when the daemon has waited for a reader at work */
+	uint64_t lock_ns;   /* since when it has waited for a writer */
 	bool wire_full, wire_ended, pair_ended, shut;
 	_Atomic bool stop;
 };
 
-/** @param ring  size of either ring. @param eye_catcher  the ring of received bytes begins 4 bytes
- *  into a page, as in the RFC's dialect */
+/** Start the daemon.
+ *  @param ring         size of either ring
+ *  @param eye_catcher  the ring of received bytes begins 4 bytes into a page, as in the RFC's
+ *                      dialect */
 void path_daemon_start(struct path_daemon *daemon, uint32_t ring, bool eye_catcher);
-/** It dies: the pair is closed with the kept byte unread. */
+/** The daemon dies: the pair is closed with the kept byte unread. */
 void path_daemon_stop(struct path_daemon *daemon);
-/** Wait until it sleeps. */
+/** Wait until the daemon sleeps. */
 void path_daemon_await_sleep(struct path_daemon *daemon);
 
 #endif

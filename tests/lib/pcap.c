@@ -62,7 +62,7 @@ static int read_plain(const char *path, uint8_t **ret_bytes, size_t *ret_len)
 	return rc;
 }
 
-/* Paths come from the tests themselves: no quote can be in them. */
+/* Paths come from the tests themselves, and contain no quotes. */
 static int read_gzip(const char *path, uint8_t **ret_bytes, size_t *ret_len)
 {
 	char command[512];
@@ -150,7 +150,7 @@ static bool parse_l4(struct pcap_packet *p, size_t l4_len)
 	return true;
 }
 
-/* @return false if this is no whole IPv4 packet of TCP or UDP */
+/* @return false: the frame is no whole IPv4 packet of TCP or UDP */
 static bool parse_frame(const uint8_t *frame, size_t len, struct pcap_packet *p)
 {
 	if (len < ETHER_HEADER_LEN + IP_HEADER_LEN ||

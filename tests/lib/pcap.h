@@ -10,9 +10,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/** One IPv4 packet of TCP or UDP; the pointers are into the open file. */
+/** One IPv4 packet of TCP or UDP. The pointers are valid until pcap_close(). */
 struct pcap_packet {
-	unsigned int number; /* of the frame in the file, from 1, as other tools count */
+	unsigned int number; /* of the frame in the file, counted from 1 as other tools do */
 	uint64_t time_ns;
 	const uint8_t *ip; /* IPv4 header */
 	size_t ip_len;     /* header and payload as the header says, padding excluded */

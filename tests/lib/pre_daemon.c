@@ -27,7 +27,7 @@
 #define MAX_SESSIONS 64
 #define CHUNK        4096
 
-/* One direction's bytes that were read and not yet written. */
+/* Bytes of one direction that were read and not yet written. */
 struct flow {
 	char bytes[CHUNK];
 	size_t from, to;
@@ -37,9 +37,9 @@ struct flow {
 struct conn {
 	bool used;
 	int tcp;             /* -1: given back */
-	int end;             /* ours of the pair, -1: closed */
+	int end;             /* the daemon's end of the pair, -1: closed */
 	ino_t program_inode; /* of the program's end */
-	size_t plug;         /* bytes of the plug, dropped when the rendezvous ends */
+	size_t plug;         /* bytes of the plug, which are dropped when the rendezvous ends */
 	enum ipc_conn_state state;
 	int error;
 	uint32_t reason;
@@ -51,11 +51,12 @@ static struct conn conns[MAX_CONNS];
 static struct pre_daemon_script *script;
 static uint64_t next_id = 1;
 
-static struct pre_daemon self; /* in the daemon's process: what to clean up */
+static struct pre_daemon self; /* used in the daemon's process, to clean up */
 
 static int abstract_listener = -1;
 
-/* As smcrd stops: nobody who finds the path gone shall find the other address still there. */
+/* Stop as smcrd does: close the abstract address before the path is removed. So nobody who misses
+ * the path can still reach the address. */
 static void clean_up(void)
 {
 	if (abstract_listener >= 0)
@@ -78,7 +79,7 @@ static void die(const char *what)
 	_exit(1);
 }
 
-/* ---- frames; the other side is under test and may do anything, so nothing here insists */
+/* ---- frames. The program under test may do anything, so errors here do not fail the test */
 
 static void put(int fd, const uint8_t *bytes, size_t len, int sent_fd)
 {
@@ -115,12 +116,12 @@ static void put_frame(int fd, uint8_t type, const uint8_t *payload, int len, int
 	put(fd, frame, IPC_HEADER_LEN + (size_t)len, sent_fd);
 }
 
-/* A program that has connected: what it sent so far. A signal handler of a program may connect
- * while the code that it interrupts is in the midst of a session. */
+/* A connected program, and what it has sent so far. One program may have several sessions: its
+ * signal handler may connect while the code that it interrupts is in the middle of a session. */
 struct session {
 	int fd; /* -1: free */
 	int received;
-	bool waits; /* for INFO about `received` */
+	bool waits; /* it waits for INFO about `received` */
 	size_t len;
 	uint8_t bytes[2 * (IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN)];
 };
@@ -149,7 +150,7 @@ static bool receive(struct session *s)
 	return true;
 }
 
-/* The frame that begins at `at`. @return its length with the header, 0: not all there */
+/* Find the frame that begins at `at`. @return its length with the header; 0: not complete yet */
 static size_t frame_at(const struct session *s, size_t at, struct ipc_header *ret_header)
 {
 	if (s->len < at || ipc_decode_header(s->bytes + at, s->len - at, ret_header) < 0)
@@ -185,8 +186,8 @@ static void name_pair(int program_end, int tcp, const union ipc_addr *peer)
 	struct sockaddr_un addr;
 	socklen_t local_len = sizeof(name.local), peer_len = sizeof(name.peer);
 	getsockname(tcp, &name.local.sa, &local_len);
-	/* The kernel tells neither in SYN_SENT nor when the program, which has seen a wrong
-	 * version, has reset the connection by now: then nobody will ask. */
+	/* The kernel does not tell the peer's address in SYN_SENT, nor after the program has reset
+	 * the connection because of a wrong version; in the latter case nobody will ask for it. */
 	if (getpeername(tcp, &name.peer.sa, &peer_len) < 0)
 		name.peer = peer->sa.sa_family == AF_UNSPEC ? name.local : *peer;
 	int len = ipc_pair_name_encode(&name, &addr, sizeof(addr));
@@ -344,7 +345,7 @@ static void on_status(int fd, const uint8_t *payload, size_t len, int pair_end)
 				     .error = conn->error,
 				     .reason = conn->reason };
 	script->may_take_back = may;
-	conn->error = 0; /* told once */
+	conn->error = 0; /* an error is told once, as the kernel does */
 	script->taken_back += give;
 	put_frame(fd, IPC_STATUS, answer, ipc_encode_status(&status, answer, sizeof(answer)),
 		  give ? conn->tcp : -1);
@@ -422,7 +423,8 @@ static bool on_info(int fd, const uint8_t *payload, size_t len, int proof)
 
 static void answer(struct session *s, const struct ipc_header *header, const uint8_t *payload)
 {
-	/* Read once: a program that has seen a wrong greeting is on its way to the next answer. */
+	/* Read the variable once: as soon as the program has seen a wrong greeting, the test may
+	 * set the next answer. */
 	const enum pre_daemon_answer how = (enum pre_daemon_answer)script->answer;
 	uint8_t bytes[16];
 	bool kept = false;
@@ -505,7 +507,8 @@ static void drop_plug(struct conn *conn)
 	}
 }
 
-/* The pair end stays known for the status; its loss is a reset, as bytes of the plug are unread. */
+/* The pair end stays known for requests of its status. When it is closed, the program sees a reset,
+ * because bytes of the plug are unread. */
 static void fail(struct conn *conn, int error)
 {
 	conn->state = IPC_CONN_FAILED;
@@ -591,7 +594,7 @@ static void run(int listener, int abstract)
 	for (size_t i = 0; i < MAX_SESSIONS; i++)
 		sessions[i].fd = -1;
 	for (;;) {
-		/* Short rounds instead of exact interest: simple, and nothing else runs here. */
+		/* Poll in short rounds instead of tracking exactly what to wait for. */
 		struct pollfd polls[2 + MAX_SESSIONS] = { { .fd = listener, .events = POLLIN },
 							  { .fd = abstract, .events = POLLIN } };
 		bool busy = false;
@@ -668,14 +671,14 @@ void pre_daemon_start(struct pre_daemon *ret_daemon)
 	}
 	close(listener);
 	close(abstract);
-	/* For programs that tests start, and for the library in the test itself. */
+	/* Programs that tests start, and the library in the test itself, read this variable. */
 	setenv(IPC_SOCKET_ENV, daemon.path, 1);
 	pre_settings.daemon = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	strcpy(pre_settings.daemon.sun_path, daemon.path);
 	pre_settings.daemon_len = sizeof(pre_settings.daemon);
 	pre_settings.daemon_abstract_len =
 		(socklen_t)ipc_abstract_address(daemon.path, &pre_settings.daemon_abstract);
-	/* A test before may have had none, which the library remembers for a second. */
+	/* If an earlier test had no daemon, the library remembers that for a second. */
 	while (!pre_daemon_usable(false))
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 	*ret_daemon = daemon;
@@ -685,7 +688,7 @@ void pre_daemon_stop(struct pre_daemon *daemon)
 {
 	kill(daemon->pid, SIGTERM);
 	waitpid(daemon->pid, NULL, 0);
-	/* It may have ended before it could do so itself. */
+	/* The daemon may have ended before it removed its socket. */
 	unlink(daemon->path);
 	rmdir(daemon->dir);
 	munmap(daemon->script, sizeof(*daemon->script));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file pre_daemon.h
- * A daemon for tests of the preload library: a process of its own that speaks proto/ipc on a Unix
+ * A daemon for tests of the preload library. It is a process of its own, speaks proto/ipc on a Unix
  * socket, gives out pair ends (plugged, with the kept byte) and relays between them and the TCP
- * sockets it gets. What it answers is written in shared memory by the test, where it also counts.
+ * sockets that it gets. The test writes into shared memory how the daemon answers; the daemon
+ * counts there.
  */
 #ifndef SMCRD_TESTS_LIB_PRE_DAEMON_H
 #define SMCRD_TESTS_LIB_PRE_DAEMON_H
@@ -12,8 +13,8 @@
 #include <sys/types.h>
 
 enum pre_daemon_answer {
-	ANSWER_PAIR, /* as the kind of hand-over asks */
-	ANSWER_OPEN, /* the same, with OPEN where connect() waits */
+	ANSWER_PAIR, /* the right answer for the kind of hand-over */
+	ANSWER_OPEN, /* the same, but OPEN where connect() waits */
 	ANSWER_TCP,
 	ANSWER_FAILED,       /* with `error` */
 	ANSWER_ERROR,        /* ERROR frame with `error` */
@@ -34,9 +35,9 @@ struct pre_daemon_script {
 	_Atomic int reason;    /* enum smcr_reason, with ANSWER_TCP and `fallback` */
 	_Atomic int hold;      /* non-zero: no rendezvous ends */
 	_Atomic int fallback;  /* non-zero: rendezvous end in RELAY instead of SMCR */
-	_Atomic int take_back; /* non-zero: give TCP sockets back where that may be */
+	_Atomic int take_back; /* non-zero: give TCP sockets back where that is allowed */
 	_Atomic int dribble;   /* non-zero: answers are sent byte by byte */
-	_Atomic int stayed;    /* enum smcr_reason: what it knows of TCP sockets that stayed TCP */
+	_Atomic int stayed;    /* enum smcr_reason: why sockets that stayed TCP have done so */
 	/* Counted by the daemon. */
 	_Atomic int sessions, connected, connecting, accepted, status_requests, may_take_back;
 	_Atomic int sockopts, disconnects, taken_back, conns, last_flags, info_requests, info_waits;
@@ -49,10 +50,10 @@ struct pre_daemon {
 	struct pre_daemon_script *script;
 };
 
-/** Start one and point SMCRD_SOCKET at it. Fails the test program on error. It ends with the test
- *  program, however that ends. */
+/** Start a daemon and point SMCRD_SOCKET at it. Fails the test program on error. The daemon ends
+ *  with the test program, however that ends. */
 void pre_daemon_start(struct pre_daemon *ret_daemon);
-/** Kill it and remove what it left. */
+/** Kill the daemon and remove its files. */
 void pre_daemon_stop(struct pre_daemon *daemon);
 
 #endif

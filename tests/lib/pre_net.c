@@ -155,7 +155,7 @@ static int set_bar(int fd, const void *value, socklen_t len)
 	return 0;
 }
 
-/* As smcr.bpf.c judges a claim before connect(). */
+/* Judge a claim before connect() as smcr.bpf.c does. */
 static int judge_socket(int fd)
 {
 	struct tcp_info info = { 0 };

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 struct random {
-	uint64_t state; /* any start but 0 */
+	uint64_t state; /* start with any value but 0 */
 };
 
 static inline uint64_t random_u64(struct random *r)

@@ -12,7 +12,7 @@
 struct event_base *behaviour_base;
 struct rnic_side behaviour_a, behaviour_b;
 
-/* Short names for what every line needs. */
+/* Short names for the two sides, which nearly every line uses. */
 #define a behaviour_a
 #define b behaviour_b
 
@@ -45,7 +45,7 @@ int rnic_behaviour_disconnect(void **state)
 	return 0;
 }
 
-/* A WRITE and the SEND behind it: when the message is told, the data are there. */
+/* A WRITE, and a SEND behind it: when the message is received, the data are in memory. */
 static void write_then_send(void **state)
 {
 	(void)state;
@@ -192,7 +192,7 @@ static void post_rules(void **state)
 	struct rnic_send_wr wr[65] = { 0 };
 	for (int i = 0; i < 65; i++)
 		wr[i] = (struct rnic_send_wr){ .opcode = RNIC_WR_SEND, .wr_id = (uint64_t)i };
-	/* All or nothing. */
+	/* The RNIC takes all requests of a call or none. */
 	assert_int_equal(rnic_post_send(a.qp, wr, 65), -ENOMEM);
 	assert_int_equal(rnic_post_send(a.qp, wr, 60), 0);
 	assert_int_equal(rnic_post_send(a.qp, wr, 5), -ENOMEM);
@@ -212,7 +212,7 @@ static void post_rules(void **state)
 	assert_int_equal(rnic_post_send(a.qp, &bad, 1), -EINVAL);
 }
 
-/* Inline data may change after the post, and no callback runs inside a call. */
+/* Inline data may change after the post. No callback runs inside a call. */
 static void inline_is_copied(void **state)
 {
 	(void)state;
@@ -262,7 +262,7 @@ static void queue_pairs_share(void **state)
 }
 
 static struct rnic_side *behind;
-static size_t behind_had; /* messages, when the other QP was told */
+static size_t behind_had; /* messages of `behind` when the callback of the other QP returned */
 
 static void poll_hook(struct rnic_side *side, const struct rnic_wc *wc)
 {
@@ -270,13 +270,13 @@ static void poll_hook(struct rnic_side *side, const struct rnic_wc *wc)
 		return;
 	for (int i = 0; i < 1000 && !behind->num_messages; i++) {
 		rnic_poll(side->rnic);
-		usleep(1000); /* an RNIC that works by itself may be a little behind */
+		usleep(1000); /* an RNIC with its own hardware or thread may need a moment */
 	}
 	behind_had = behind->num_messages;
 }
 
-/* What has come for one QP of a device is told before rnic_poll() returns, also when that is called
- * from the callback of another one. */
+/* rnic_poll() reports messages that have arrived for any QP of the device before it returns, also
+ * when the callback of another QP calls it. */
 static void polled_in_callback(void **state)
 {
 	(void)state;
@@ -303,7 +303,7 @@ static void polled_in_callback(void **state)
 
 /* ---- the end of a queue pair */
 
-/* The end has come: everything that was outstanding is told, then once that it is the end. */
+/* The QP has ended: all outstanding requests are reported, then the end, once. */
 static void expect_end(struct rnic_side *side, size_t num_sends)
 {
 	assert_true(rnic_side_wait(behaviour_base, &side->recv_errors, 1, PATIENCE));
@@ -315,14 +315,14 @@ static void expect_end(struct rnic_side *side, size_t num_sends)
 	assert_int_equal(side->recv_errors, 1);
 }
 
-/* @return whether anything was flushed: a device works by itself, and may have been done before */
+/* @return whether any request was flushed; a fast device may have executed all of them before */
 static bool flush_five(void)
 {
 	bool flushed = false;
 	for (uint64_t i = 0; i < 5; i++)
 		assert_int_equal(rnic_side_write(&a, 0, 100000, &b, 0, i), 0);
 	rnic_qp_error(a.qp);
-	assert_int_equal(a.num_sends, 0); /* from the event loop only */
+	assert_int_equal(a.num_sends, 0); /* callbacks come from the event loop only */
 	assert_int_equal(a.recv_errors, 0);
 	expect_end(&a, 5);
 	for (uint64_t i = 0; i < 5; i++) {
@@ -346,7 +346,8 @@ static void error_flushes(void **state)
 	assert_true(flushed);
 }
 
-/* The user learns of it with nothing outstanding too, and before the queue pair is connected. */
+/* The user learns of an error also when no request is outstanding, and before the queue pair is
+ * connected. */
 static void error_without_work(void **state)
 {
 	(void)state;
@@ -359,7 +360,7 @@ static void error_without_work(void **state)
 	expect_end(&a, 0);
 }
 
-/* Unsignaled requests are told of when they fail. */
+/* A request that the RNIC refuses is reported, even if it is unsignaled. */
 static void expect_refused(const struct rnic_send_wr *bad, enum rnic_wc_status status)
 {
 	struct rnic_send_wr after = { .wr_id = 3, .opcode = RNIC_WR_SEND };
@@ -372,7 +373,8 @@ static void expect_refused(const struct rnic_send_wr *bad, enum rnic_wc_status s
 	expect_end(&a, 3);
 	assert_int_equal(a.sends[0].status, RNIC_WC_SUCCESS);
 	assert_int_equal(a.sends[1].wr_id, 2);
-	/* rdma_rxe (6.12) flushes a request that its own side refuses, as those after it. */
+	/* If the own side refuses a request, rdma_rxe (6.12) reports it as flushed, like the
+	 * requests after it. */
 	struct rnic_info info;
 	rnic_get_info(a.rnic, &info);
 	if (info.kind != RNIC_VERBS || status != RNIC_WC_LOC_PROT_ERR ||
@@ -392,8 +394,8 @@ static void remote_access_is_refused(void **state)
 				   .sge = { { a.mem, 100, rnic_mr_lkey(a.mr) } },
 				   .remote_addr = rnic_mr_vaddr(b.mr) + b.mem_len - 99,
 				   .rkey = rnic_mr_rkey(b.mr) };
-	expect_refused(&wr, RNIC_WC_REM_ACCESS_ERR); /* past the end */
-	expect_end(&b, 0);                           /* the responder's ends too */
+	expect_refused(&wr, RNIC_WC_REM_ACCESS_ERR); /* past the end of the memory */
+	expect_end(&b, 0);                           /* the responder's QP ends too */
 	wr.remote_addr = rnic_mr_vaddr(b.mr) - 1;
 	expect_refused(&wr, RNIC_WC_REM_ACCESS_ERR);
 	wr.remote_addr = rnic_mr_vaddr(b.mr);
@@ -410,7 +412,7 @@ static void remote_access_is_refused(void **state)
 	wr.remote_addr = rnic_mr_vaddr(mr);
 	expect_refused(&wr, RNIC_WC_REM_ACCESS_ERR);
 	rnic_mr_deregister(mr);
-	/* Own memory that is not for others. */
+	/* The peer's memory that was registered without remote access. */
 	assert_int_equal(rnic_mr_register(b.pd, b.mem, b.mem_len, RNIC_ACCESS_LOCAL_WRITE, &mr), 0);
 	wr.rkey = rnic_mr_rkey(mr);
 	wr.remote_addr = rnic_mr_vaddr(mr);
@@ -458,7 +460,7 @@ static void destroy_hook(struct rnic_side *side, const struct rnic_wc *wc)
 	rnic_side_qp_destroy(side);
 }
 
-/* A callback may destroy the queue pair it is told about; nothing is told after that. */
+/* A callback may destroy the queue pair that it is called for. After that nothing is reported. */
 static void destroyed_in_callback(void **state)
 {
 	(void)state;
@@ -471,7 +473,7 @@ static void destroyed_in_callback(void **state)
 	assert_int_equal(a.batches, batches);
 }
 
-/* Also when the completions are those of the end. */
+/* The same, when the completions are those that report the end of the queue pair. */
 static void destroyed_in_the_end(void **state)
 {
 	(void)state;
@@ -495,7 +497,7 @@ static void answer_hook(struct rnic_side *side, const struct rnic_wc *wc)
 		assert_int_equal(rnic_side_send(side, &n, sizeof(n), n), 0);
 }
 
-/* A ball that is thrown back from inside the callbacks. */
+/* Each callback sends the received message back. */
 static void posted_in_callback(void **state)
 {
 	(void)state;
@@ -507,7 +509,7 @@ static void posted_in_callback(void **state)
 	assert_int_equal(a.recv_errors + b.recv_errors, 0);
 }
 
-/* Requests that nobody wants to hear of do not fill the queue for ever. */
+/* Unsignaled requests do not fill the send queue for ever. */
 static void unsignaled_requests(void **state)
 {
 	(void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file rnic_behaviour.h
- * What any kind of RNIC has to do, as tests through rnic.h: two devices that reach each other, in
- * one event loop. A program opens the sides and runs the tests, with others of its own if it likes.
+ * Tests of what any kind of RNIC has to do, through rnic.h: two devices that reach each other, in
+ * one event loop. A test program opens the two sides and runs these tests, and may add its own.
  */
 #ifndef SMCRD_TESTS_RNIC_BEHAVIOUR_H
 #define SMCRD_TESTS_RNIC_BEHAVIOUR_H
@@ -15,7 +15,7 @@
 
 #include "tests/lib/rnic_side.h"
 
-/** At least so many bytes of memory are wanted of both sides, and a path MTU of 4096. */
+/** Both sides need at least so many bytes of memory, and a path MTU of 4096. */
 #define RNIC_BEHAVIOUR_MEM (4u << 20)
 
 extern struct event_base *behaviour_base;

@@ -15,7 +15,7 @@ static void must(bool ok, const char *what)
 
 static void *grow(void *array, size_t n, size_t size)
 {
-	/* Powers of two: grown when n is one. */
+	/* The array grows to the next power of two when n is a power of two. */
 	if (n & (n - 1) || (n == 0 && array))
 		return array;
 	void *p = realloc(array, (n ? 2 * n : 1) * size);

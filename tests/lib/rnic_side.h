@@ -2,7 +2,7 @@
 /**
  * @file rnic_side.h
  * One end of an RNIC test: a device with a PD, registered memory and a queue pair, and a record of
- * everything that the RNIC told. Failures abort with a message.
+ * everything that the RNIC reported. Failures abort with a message.
  */
 #ifndef SMCRD_TESTS_RNIC_SIDE_H
 #define SMCRD_TESTS_RNIC_SIDE_H
@@ -48,16 +48,16 @@ void rnic_side_open(struct rnic_side *side, struct event_base *base, const char 
 /** Create the queue pair. */
 void rnic_side_qp(struct rnic_side *side, unsigned int send_depth, unsigned int recv_depth,
 		  unsigned int recv_size);
-/** What the peer must know of this side's queue pair. `gid` is an index. */
+/** What the peer must know about this side's queue pair. `gid` is the index of a GID. */
 struct rnic_qp_peer rnic_side_peer(const struct rnic_side *side, size_t gid, uint8_t path_mtu);
-/** To RTR and RTS. */
+/** Bring the queue pair to RTR and RTS. */
 void rnic_side_connect(struct rnic_side *side, const struct rnic_qp_peer *peer,
 		       unsigned int retry_ms, unsigned int rnr_retry);
 /** Connect two sides with each other, path MTU code `path_mtu`, retry limit 4 s. */
 void rnic_side_join(struct rnic_side *a, struct rnic_side *b, uint8_t path_mtu);
 /** Destroy the queue pair, if there is one. */
 void rnic_side_qp_destroy(struct rnic_side *side);
-/** Forget the record. */
+/** Empty the record. */
 void rnic_side_forget(struct rnic_side *side);
 void rnic_side_close(struct rnic_side *side);
 

@@ -26,7 +26,7 @@ void roce_peer_open(struct roce_peer *peer, struct event_base *base, const char 
 	roce_icrc_tables_init(&peer->tables);
 	peer->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	must(peer->fd >= 0, "socket");
-	/* Identification 0, see proto/roce/icrc.h. */
+	/* So that the IP identification is 0, see proto/roce/icrc.h. */
 	int value = IP_PMTUDISC_DO;
 	must(setsockopt(peer->fd, IPPROTO_IP, IP_MTU_DISCOVER, &value, sizeof(value)) == 0,
 	     "IP_MTU_DISCOVER");

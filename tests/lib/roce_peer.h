@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file roce_peer.h
- * A scripted RoCEv2 peer: sends any packet, sound or not, and shows what comes back. It keeps no
+ * A scripted RoCEv2 peer: it sends any packet, valid or not, and shows what comes back. It keeps no
  * state of a queue pair. Failures abort with a message.
  */
 #ifndef SMCRD_TESTS_ROCE_PEER_H
@@ -17,9 +17,9 @@ struct roce_peer {
 	struct event_base *base;
 	int fd;
 	struct sockaddr_in to;
-	struct roce_flow flow; /* of what it sends */
+	struct roce_flow flow; /* addresses and ports of its packets */
 	struct roce_icrc_tables tables;
-	uint8_t buf[ROCE_MAX_LEN]; /* what came last */
+	uint8_t buf[ROCE_MAX_LEN]; /* the packet that came last */
 };
 
 /** A packet to send. */
@@ -29,7 +29,7 @@ struct roce_peer_packet {
 	uint32_t psn;
 	bool ack_req;
 	uint16_t pkey;         /* 0: the default */
-	struct roce_reth reth; /* opcodes that carry one */
+	struct roce_reth reth; /* for opcodes with a RETH */
 	struct roce_aeth aeth;
 	const void *payload;
 	size_t len;

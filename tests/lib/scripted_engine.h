@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file scripted_engine.h
- * In place of the engine, for tests of what lies above it: connections that do what the test says,
- * and send every byte back. Whoever breaks a rule of engine.h by it (more bytes consumed than there
- * are, more committed than fit) is aborted. Included once by a test program.
+ * This replaces the engine in tests of the code above it: connections do what the test says, and
+ * send every byte back. A caller that breaks a rule of engine.h (consumes more bytes than there
+ * are, commits more than fit) is aborted. A test program includes this once.
  */
 #ifndef SMCRD_TESTS_LIB_SCRIPTED_ENGINE_H
 #define SMCRD_TESTS_LIB_SCRIPTED_ENGINE_H
@@ -21,7 +21,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/engine/view.h"
 
-/* ---- what the engine shall do, and what it was told (shared memory) ---- */
+/* ---- what the engine has to do, and what it was told (in shared memory) ---- */
 
 enum scripted_outcome {
 	OUTCOME_HOLD, /* until the test says otherwise */
@@ -31,10 +31,10 @@ enum scripted_outcome {
 };
 
 static struct script {
-	_Atomic int outcome; /* of smcr_conn_start(), told inside it */
-	_Atomic int decline; /* a fallback sends 28 bytes on TCP first */
+	_Atomic int outcome; /* of smcr_conn_start(), raised before that returns */
+	_Atomic int decline; /* a fallback first sends 28 bytes (a Decline) on TCP */
 	_Atomic int no_sharing;
-	_Atomic int administrator; /* the tests' own user is one */
+	_Atomic int administrator; /* the test's own user is an administrator */
 	_Atomic int capable;       /* peers are assumed to speak SMC-R */
 	_Atomic int silent; /* nothing is sent back, and nothing consumed, until command 'g' */
 	_Atomic int starts, shutdowns, closes, closes_unread, aborts, tcp_resets, tcp_fins, clc;
@@ -49,11 +49,11 @@ static struct script {
 struct smcr_conn {
 	void *user;
 	uint8_t *tx, *rx;
-	uint64_t tx_head, tx_tail, rx_head, rx_tail; /* bytes ever put in and taken out */
+	uint64_t tx_head, tx_tail, rx_head, rx_tail; /* bytes put in and taken out so far */
 	bool established, shut, eof;
 	bool urgent;         /* an urgent byte was written and has not been consumed */
-	bool announced;      /* one is coming */
-	uint64_t urgent_end; /* of either ring: nothing is lost between them */
+	bool announced;      /* an urgent byte is announced */
+	uint64_t urgent_end; /* position behind the urgent byte, the same in both rings */
 	struct smcr_conn *next;
 };
 
@@ -179,8 +179,9 @@ static int ring_segments(uint8_t *ring, size_t size, uint64_t at, size_t len, st
 	return len == 0 ? 0 : len > first ? 2 : 1;
 }
 
-/* Everything that was written comes back, as far as there is room, but nothing behind an urgent
- * byte. */
+/* Send back what was written, as far as the receive ring takes it, but nothing behind an urgent
+ * byte.
+ */
 static void fake_echo(struct smcr_conn *conn)
 {
 	bool moved = false;
@@ -334,7 +335,7 @@ void smcr_conn_get_view(const struct smcr_conn *conn, struct smcr_conn_view *ret
 					     .user = conn->user };
 }
 
-/* Two links of the group that each connection is in, and one of another. */
+/* Two links of the group that all connections are in, and one link of another group. */
 void smcr_engine_each_link(const struct smcr_engine *engine,
 			   void (*fn)(void *arg, const struct smcr_link_view *view), void *arg)
 {

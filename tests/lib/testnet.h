@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file testnet.h
- * Two network namespaces of this process's own, joined by a veth pair. They have no name and go
- * away with the process, however it ends. Needs root. Failures abort with a message.
+ * Two network namespaces of this process, joined by a veth pair. They have no name and go away with
+ * the process, however it ends. Needs root. Failures abort with a message.
  */
 #ifndef SMCRD_TESTS_TESTNET_H
 #define SMCRD_TESTS_TESTNET_H
@@ -26,19 +26,20 @@ void testnet_link_up(const char *ifname, int up);
 void testnet_link_mtu(const char *ifname, unsigned int mtu);
 void testnet_link_delete(const char *ifname);
 void testnet_link_rename(const char *ifname, const char *name);
-/** Make a pair, `name0` in namespace 0 and `name1` in 1: another one, or "t0" and "t1" again after
- * one of them was deleted. No addresses, down. To be called in namespace 1. */
+/** Make a veth pair, `name0` in namespace 0 and `name1` in 1: a further pair, or "t0" and "t1"
+ * again after one of them was deleted. The interfaces are down and have no addresses. Call this in
+ * namespace 1. */
 void testnet_veth_add(const struct testnet *net, const char *name0, const char *name1,
 		      unsigned int mtu);
 void testnet_bridge_add(const char *ifname);
-/** Make an interface a port of a bridge, or of none (NULL). */
+/** Make an interface a port of a bridge, or take it out of its bridge (NULL). */
 void testnet_link_master(const char *ifname, const char *bridge);
-/** A VXLAN device: when it is up, the kernel has this UDP port. */
+/** Add a VXLAN device. When it is up, the kernel has bound this UDP port. */
 void testnet_vxlan_add(const char *ifname, unsigned int port);
-/** A second interface of the same cable, with a MAC of its own. */
+/** Add a second interface on the same cable, with a MAC of its own. */
 void testnet_macvlan_add(const char *ifname, const char *lower);
 void testnet_link_set_mac(const char *ifname, const unsigned char mac[6]);
-/** A permanent neighbour entry, as an administrator makes it. */
+/** Add a permanent neighbour entry, as an administrator does. */
 void testnet_neigh_add(const char *ifname, const char *addr, const unsigned char mac[6]);
 /** MAC address of an interface. */
 void testnet_link_mac(const char *ifname, unsigned char mac[6]);

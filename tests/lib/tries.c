@@ -17,7 +17,7 @@
 static struct {
 	char text[512]; /* "": none */
 	const char *file, *test;
-	pid_t pid; /* what a test forks does not speak for it */
+	pid_t pid; /* of the test; a process that it forks prints nothing */
 } at;
 
 static void tell(FILE *out)
@@ -32,8 +32,7 @@ static void tell_at_exit(void)
 	tell(stdout);
 }
 
-/* The process ends here: what it was doing does not go on, so that stderr, which is not buffered,
- * may be used. */
+/* A signal handler may use stderr here: stderr is not buffered, and the process does not go on. */
 static void tell_at_abort(int sig)
 {
 	(void)sig;
@@ -64,7 +63,7 @@ struct tries_scope tries_begin(const char *file, const char *test, const char *f
 {
 	listen_once();
 	if (at.text[0] && strcmp(at.test, test) != 0)
-		tell(stdout); /* of a test before this one */
+		tell(stdout); /* the case in which an earlier test has failed */
 	const struct tries_scope scope = { strlen(at.text) };
 	size_t len = scope.outside;
 	if (len)

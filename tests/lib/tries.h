@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file tries.h
- * How a test that goes through cases in a loop says which one it is at. If the test fails there, by
- * an assertion, abort() or a crash, the case is printed too; nothing is printed of cases that pass.
+ * A test that goes through cases in a loop tells here which case it tries. If the test fails, by an
+ * assertion, abort() or a crash, the case is printed too. Nothing is printed for cases that pass.
  *
  *     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
  *             TRIES("%s", rows[i].name);
@@ -18,24 +18,25 @@
 
 /** What TRIES() puts into the block of the loop. */
 struct tries_scope {
-	size_t outside; /* length of the text of the loops around */
+	size_t outside; /* length of the text for the outer loops */
 };
 
 /**
- * The case, a part of what is printed, begins.
+ * A case begins. Its text is a part of what is printed.
  * @param file  source file of the test
  * @param test  name of the test function
  */
 struct tries_scope tries_begin(const char *file, const char *test, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/** It has passed. A test that fails leaves its blocks by longjmp(), and does not come here. */
+/** The case has passed. A test that fails leaves its blocks by longjmp(), and does not come here.
+ */
 void tries_end(const struct tries_scope *scope);
 
-/** In a test function, not in what it calls, as the first statement of the body of a loop: the case
- *  as printf() would print it. */
+/** Name the case, with the arguments of printf(). To be the first statement of a loop's body, in
+ * the test function itself, not in a function that it calls. */
 #define TRIES(...) TRIES_IN(__LINE__, __VA_ARGS__)
 
-/* A name of its own for each, because loops may be nested. */
+/* Each use needs a variable name of its own, because loops may be nested. */
 #define TRIES_IN(line, ...) TRIES_NAMED(line, __VA_ARGS__)
 #define TRIES_NAMED(line, ...)                                                                     \
 	const struct tries_scope tries_##line __attribute__((cleanup(tries_end), unused)) =        \
