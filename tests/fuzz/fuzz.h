@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file fuzz.h
- * What the libFuzzer targets share. A target gets its input in a heap block of exactly that size,
+ * What the libFuzzer targets share. libFuzzer passes the input in a heap block of exactly its size,
  * so that the address sanitizer sees any read past the end.
  */
 #ifndef SMCRD_TESTS_FUZZ_H
@@ -12,10 +12,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/** Called by libFuzzer once an input. @return 0 */
+/** libFuzzer calls this once for each input. @return 0 */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/** A property that holds whatever the input; otherwise the run ends and the input is kept. */
+/** A property that must hold for any input. If it does not, the run ends and libFuzzer keeps the
+ * input. */
 static inline void must(bool ok)
 {
 	if (!ok)

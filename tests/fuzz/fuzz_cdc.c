@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* CDC: what decodes encodes to bytes that decode to the same, and loses no defined field. */
+/* CDC: what can be decoded encodes to bytes that decode to the same message, and keeps every
+ * defined field. */
 #include <errno.h>
 #include <string.h>
 

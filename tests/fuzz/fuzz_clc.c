@@ -7,7 +7,7 @@
 #include "proto/smcr/clc.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Not what we would not send: SMC-D, and a growth area larger than ours. */
+/* Can smcrd send such a message? It never sends SMC-D, nor a larger growth area than its own. */
 static bool encodable(const struct smcr_clc_msg *msg)
 {
 	const struct smcr_clc_proposal *p = &msg->proposal;

@@ -37,7 +37,7 @@ static size_t take(struct input *in, uint8_t *buf, size_t len)
 	return len;
 }
 
-/** Change some bytes. */
+/** Change some of the bytes. */
 static void mutate(struct input *in, uint8_t *buf, size_t len)
 {
 	for (unsigned int n = next(in) % 4; n > 0; n--) {
@@ -58,7 +58,7 @@ static struct smcr_link *any_link(struct pair *pair, int side, uint8_t which)
 	return n ? links[which % n] : NULL;
 }
 
-/** A SEND for one side, from nowhere. */
+/** Deliver a SEND to one side that the other has not posted. */
 static void receive(struct pair *pair, int side, uint8_t which, const uint8_t *data, size_t len)
 {
 	const struct smcr_link *link = any_link(pair, side, which);
@@ -76,12 +76,13 @@ static void forge_bytes(struct pair *pair, struct input *in, int side)
 	uint8_t buf[128], which = next(in);
 	size_t len = next(in) % 4 ? SMCR_LLC_LEN : next(in) % sizeof(buf);
 	memset(buf, 0, sizeof(buf));
-	(void)take(in, buf, len < 8 ? len : 8); /* the rest is zero more often than not */
+	(void)take(in, buf,
+		   len < 8 ? len : 8); /* the rest stays zero, but for what mutate() does */
 	mutate(in, buf, sizeof(buf));
 	receive(pair, side, which, buf, len);
 }
 
-/** In either version, in version 2 with RTokens that mean something or not. */
+/** Encode in either version; in version 2 with RTokens that are valid or not. */
 static int encode_llc(struct input *in, const struct smcr_llc_msg *msg, uint8_t *buf, size_t len)
 {
 	struct smcr_llc_rtokens rtokens = { .count = next(in) % 5 };
@@ -95,7 +96,7 @@ static int encode_llc(struct input *in, const struct smcr_llc_msg *msg, uint8_t 
 	return smcr_llc_encode_v2(msg, &rtokens, buf, len);
 }
 
-/** Something that went over the links or TCP before, a little different. */
+/** Send a message again that was sent before on a link or on TCP, a little changed. */
 static void replay(struct pair *pair, struct input *in)
 {
 	uint8_t buf[SMCR_LLC_V2_SEND_MAX];
@@ -119,7 +120,7 @@ static void replay(struct pair *pair, struct input *in)
 	receive(pair, side, next(in), buf, (size_t)len);
 }
 
-/** A CDC with the right token and any contents. */
+/** Forge a CDC with a valid alert token and any contents. */
 static void forge_cdc(struct pair *pair, struct input *in, const struct pair_end *end)
 {
 	uint8_t buf[SMCR_CDC_LEN];
@@ -201,7 +202,7 @@ static void change_device(struct pair *pair, struct input *in, int side)
 	pair_add_device(pair, side, &info);
 }
 
-/* Whether or not it makes sense. */
+/* An operator gives a command, whether or not it makes sense. */
 static void command(struct pair *pair, struct input *in, int side)
 {
 	struct smcr_engine *engine = pair->side[side].engine;
@@ -217,7 +218,7 @@ static void command(struct pair *pair, struct input *in, int side)
 		smcr_engine_command_forget(engine, id);
 }
 
-/* One of the next calls to the RNIC fails. */
+/* Let one of the next calls to the RNIC fail. */
 static void fail_call(struct pair_side *side, struct input *in)
 {
 	int *const calls[] = { &side->fail_qp_create, &side->fail_qp_connect,
@@ -226,8 +227,8 @@ static void fail_call(struct pair_side *side, struct input *in)
 	*calls[next(in) % 6] = 1 + next(in) % 4;
 }
 
-/* RNICs complete late, in another order, or with errors; the daemon hangs while time passes, and
- * runs its timers when everything else has come already; operators interfere. */
+/* RNICs complete late, in another order, or with errors. The daemon hangs while time passes, and
+ * runs its timers only after everything else has arrived. Operators give commands. */
 static void disturb(struct pair *pair, struct input *in, int which)
 {
 	struct pair_side *side = &pair->side[which];
@@ -252,7 +253,7 @@ static void disturb(struct pair *pair, struct input *in, int which)
 		(void)smcr_engine_device_drain(side->engine, pair_device(which, next(in) % 2).id,
 					       next(in) % 2);
 		break;
-	case 9: /* timers long after their time, or none */
+	case 9: /* time passes without timers: later they run long after their time */
 		pair->now += (uint64_t)next(in) << next(in) % 20;
 		smcr_engine_set_time(side->engine, pair->now);
 		smcr_engine_run(side->engine, pair->now);
@@ -260,7 +261,7 @@ static void disturb(struct pair *pair, struct input *in, int which)
 	}
 }
 
-/* What stands still goes on. */
+/* End what disturb() has begun: nothing is held back any more. */
 static void calm(struct pair *pair)
 {
 	for (int i = 0; i < 2; i++) {
@@ -269,7 +270,7 @@ static void calm(struct pair *pair)
 	}
 }
 
-/** @return false: enough */
+/** Carry out one step of the input. @return false: stop */
 static bool step(struct pair *pair, struct input *in)
 {
 	int side = next(in) % 2, conn = pair->num_conns ? next(in) % pair->num_conns : 0;
@@ -326,7 +327,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (options & 1 << i)
 			config[i].dialect = SMCR_DIALECT_FORCE_RFC;
 		config[i].elements_per_rmb = 1 + (options >> 2) % 4;
-		if (options & 0x40) /* version 2 too */
+		if (options & 0x40) /* with a UEID: version 2 too */
 			must(!smcr_ueid_parse("SMCLAB", config[i].ueids[config[i].num_ueids++]));
 	}
 	struct pair *pair =

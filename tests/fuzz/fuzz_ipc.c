@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The daemon's socket: a frame with its payload, or a socket address that may be a pair's name.
- * Payloads and names have one form only: what decodes encodes to the same bytes.
+ * Payloads and names have only one encoding: what can be decoded encodes to the same bytes.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LLC of version 1 in both dialects: what decodes encodes to bytes that decode to the same. Without
- * its keys a message of any kind and length is no other one, and has no PSN.
+ * LLC of version 1 in both dialects: what can be decoded encodes to bytes that decode to the same
+ * message. A message whose keys are hidden is still the same message, of any type and length, and
+ * contains no PSN.
  */
 #include <errno.h>
 #include <stdlib.h>

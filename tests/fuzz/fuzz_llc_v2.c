@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* LLC of version 2: what decodes encodes to bytes that decode to the same, in both byte orders. */
+/* LLC of version 2: what can be decoded encodes to bytes that decode to the same message, in both
+ * byte orders of the length. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +21,12 @@ static void check_round_trip(const struct both *both, size_t size)
 	struct both again;
 	int len = smcr_llc_encode_v2(&both->msg, &both->rtokens, first, sizeof(first));
 	must(len >= SMCR_LLC_LEN);
-	/* An ADD LINK may come without its extension, and a reply without the list that it counts.
+	/* An ADD LINK may lack its extension, and a reply may lack the list that its count
+	 * announces.
 	 */
 	must((size_t)len <= size || both->msg.type == SMCR_LLC_ADD_LINK || both->msg.reply);
 	must(smcr_llc_decode_v2(first, (size_t)len, &again.msg, &again.rtokens) == 0);
-	bool palindrome = len >> 8 == (len & 0xFF); /* a length that tells no order */
+	bool palindrome = len >> 8 == (len & 0xFF); /* this length is the same in both orders */
 	must(palindrome ||
 	     again.msg.order ==
 		     (both->msg.order == SMCR_ORDER_BIG ? SMCR_ORDER_BIG : SMCR_ORDER_LITTLE));
@@ -33,7 +35,7 @@ static void check_round_trip(const struct both *both, size_t size)
 	must(memcmp(first, second, (size_t)len) == 0);
 }
 
-/* Without its keys it is still the message that it was. */
+/* With its keys hidden, a message still decodes to the same message. */
 static void check_hidden(const uint8_t *data, size_t size)
 {
 	static struct both hidden;

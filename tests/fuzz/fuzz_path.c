@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library's side of memory that it shares with the daemon (docs/data-path.md): calls of a
- * program while somebody writes anything anywhere into the pages between any two accesses, and the
- * pair does what it likes. No call moves more than it was asked for or touches anything else: the
- * program's buffers are blocks of their size, the memory lies between pages that nobody may touch.
+ * The library's side of the memory that it shares with the daemon (docs/data-path.md). A program
+ * makes calls, while somebody writes anything anywhere into the pages between any two accesses, and
+ * the other end of the pair does anything. No call may move more bytes than it was asked for, or
+ * touch other memory. To show that, the program's buffers are heap blocks of exactly their size,
+ * and the shared memory lies between pages that cannot be accessed.
  */
 #include <fcntl.h>
 #include <linux/sockios.h>
@@ -19,8 +20,8 @@
 #include <sched.h>
 #include <time.h>
 
-/* Nobody really waits: each look at the clock is worth some microseconds, or else a run would be
- * mostly that. */
+/* No call really waits, or a run would mostly wait: each look at the clock advances it by some
+ * microseconds. */
 static int64_t clock_ns;
 
 static int look_at_clock(clockid_t clock, struct timespec *ret_time)
@@ -46,7 +47,7 @@ static int yield_to_nobody(void)
 #define poll          poll_at_once
 #define sched_yield   yield_to_nobody
 #include "lib/preload/data.c"
-#include "lib/preload/data_receive.c" /* with atomic operations that are meddled with */
+#include "lib/preload/data_receive.c" /* with the atomic operations of meddle.h */
 #undef KNOWN_FLAGS
 #include "lib/preload/data_send.c"
 #undef clock_gettime
@@ -56,7 +57,7 @@ static int yield_to_nobody(void)
 #define RING_SIZE (16 * PATH_PAGE_SIZE)
 #define SPAN      (PATH_PAGE_SIZE + 2 * RING_SIZE)
 #define FENCE     (16 * PATH_PAGE_SIZE)
-#define MOST      100000 /* bytes of a call */
+#define MOST      100000 /* most bytes of a call */
 #define PIECES    4
 
 static struct ipc_memory granted = {
@@ -67,9 +68,9 @@ static struct ipc_memory granted = {
 
 static struct side {
 	int fd, daemon, memfd, file;
-	bool waits;      /* calls on `fd` do */
+	bool waits;      /* `fd` is blocking */
 	uint8_t *memory; /* the daemon's mapping */
-	uint8_t *fences; /* the library's lies between them; NULL: there are none */
+	uint8_t *fences; /* two pages around the library's mapping; NULL: there are none */
 } side;
 
 static void meddle_now(const struct record *record)
@@ -82,7 +83,7 @@ static void meddle_now(const struct record *record)
 
 /* ---- the program's calls ---- */
 
-/* Pieces of one call, each a block of its size. @return how many */
+/* Make the pieces of one call, each a heap block of its size. @return how many */
 static int open_pieces(const struct record *record, struct iovec iov[PIECES])
 {
 	int count = 1 + record->who / 16 % PIECES;
@@ -157,7 +158,7 @@ static void daemon_forwards(const struct record *record)
 	path_rx_forward_end(&rx, len);
 }
 
-/* All but the kept byte, or less, or that too. */
+/* Read from the pair: everything but the kept byte, or less, or the kept byte too. */
 static void daemon_takes_pair(const struct record *record)
 {
 	static uint8_t bytes[MOST];
@@ -170,7 +171,7 @@ static void daemon_takes_pair(const struct record *record)
 	(void)recv(side.daemon, bytes, len < MOST ? len : MOST, MSG_DONTWAIT);
 }
 
-/* All that was written leaves, as much as that may be. */
+/* Complete everything that the program has written, however much its page claims that to be. */
 static void daemon_completes(void)
 {
 	struct path_page *page = (struct path_page *)side.memory;
@@ -200,7 +201,7 @@ static void take_fences_away(void)
 	side.fences = NULL;
 }
 
-/* The mapping of the library moves between pages that nobody may touch. */
+/* Move the library's mapping between two pages that cannot be accessed. */
 static void put_fences(void)
 {
 	struct pre_path *path = pre_path_get(side.fd);
@@ -223,7 +224,7 @@ static void adopt(void)
 		put_fences();
 }
 
-/* Answers of a daemon that make no sense, or that its file does not fit. */
+/* The daemon's answer makes no sense, or does not fit the file that comes with it. */
 static void adopt_nonsense(const struct record *record)
 {
 	struct ipc_memory other = granted;
@@ -238,7 +239,7 @@ static void adopt_nonsense(const struct record *record)
 	adopt();
 }
 
-/* The number becomes another file's, behind the library's back. */
+/* Another file gets the descriptor's number, behind the library's back. */
 static void use_again(const struct record *record)
 {
 	int ends[2];
@@ -248,7 +249,7 @@ static void use_again(const struct record *record)
 	close(ends[1]);
 }
 
-/* The kernel's own calls, which would wait where the program's do. */
+/* The kernel's own calls, made so that they never wait. */
 static ssize_t send_at_once(int fd, const struct msghdr *msg, int flags)
 {
 	return sendmsg(fd, msg, flags | MSG_DONTWAIT);

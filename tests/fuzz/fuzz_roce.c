@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* proto/roce: the decoder never reads past its buffer, what it accepts encodes to the same bytes,
- * and the ICRC that roce_icrc_begin() and roce_icrc_update() make is the one that is accepted. */
+/* proto/roce: the decoder never reads past its buffer, and what it accepts encodes to the same
+ * bytes. The ICRC that roce_icrc_begin() and roce_icrc_update() compute is the one that is
+ * accepted.
+ */
 #include <string.h>
 
 #include "proto/roce/icrc.h"
@@ -9,7 +11,7 @@
 
 static struct roce_icrc_tables tables;
 
-/* What a sender of ours leaves 0 in a BTH and a receiver ignores. */
+/* Clear the bits of a BTH that our sender leaves 0 and a receiver ignores. */
 static void clear_reserved(uint8_t *header)
 {
 	header[4] &= 0x40; /* BECN */
@@ -41,7 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	uint16_t id = (uint16_t)(data[0] << 8 | data[1]);
 	size_t len = size - 2;
-	/* A buffer of exactly this size, so that any read beyond is seen. */
+	/* A heap block of exactly this size, so that the address sanitizer sees reads past its end.
+	 */
 	uint8_t *buf = malloc(len ? len : 1);
 	must(buf != NULL);
 	memcpy(buf, data + 2, len);

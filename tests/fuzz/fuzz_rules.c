@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rules of the administrator's, as smcrctl hands them on. What is read is shown in one form, and
- * that reads as the same rule; and a rule says the same of a connection whoever asks.
+ * Policy rules as an administrator writes them. A rule that can be parsed is shown in one canonical
+ * form, and that form parses to the same rule. A rule gives the same verdict about a connection
+ * through each function that judges.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* HTTP requests for metrics. What was answered is answered the same when more has come, and what is
- * not complete is not answered before its end, or its limit. */
+/* HTTP requests for metrics. More bytes behind a request that was answered do not change the
+ * answer. A request that is not complete is not answered before its end or its limit. */
 #include "daemon/control/scrape_request.h"
 #include "tests/fuzz/fuzz.h"
 

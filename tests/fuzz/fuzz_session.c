@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What programs and tools do at the daemon's Unix socket, one session after another and many at a
- * time: frames in any order, cut where it hurts, with descriptors of any kind; connections that are
- * handed over, whose pairs, peers and rendezvous then do what the input says. The rooms are the
- * daemon's own (daemon/clients/, daemon/conns/), the engine is tests/lib/scripted_engine.h, the
- * clock is the input's. Whatever comes, each reply is a frame that the library would understand,
- * with at most one descriptor, and when all have gone nothing is left: no connection, no
- * descriptor, no memory.
+ * Programs and tools at the daemon's Unix socket, in several sessions, one after another and at the
+ * same time. They send frames in any order, cut anywhere, with descriptors of any kind. Connections
+ * are handed over, and their pairs, peers and rendezvous then do what the input says. The code
+ * under test is the daemon's own (daemon/clients/, daemon/conns/); the engine is
+ * tests/lib/scripted_engine.h, and the input sets the clock. Whatever comes, each reply must be a
+ * frame that the library would understand, with at most one descriptor. When all sessions have
+ * ended, no connection, descriptor or memory may be left.
  */
 #include <arpa/inet.h>
 #include <event2/event.h>
@@ -34,7 +34,7 @@
 #define THINGS   16 /* descriptors that the program holds */
 #define HELD     8
 
-/* Without root a user may have few descriptors: all that is looked at for leaks. */
+/* Descriptors below this number are checked for leaks. Without root a user may have few. */
 #define MOST_DESCRIPTORS 256
 
 struct talk {
@@ -48,7 +48,7 @@ static struct fuzz {
 	struct conns *conns;
 	struct clients *clients;
 	bool stopped;
-	bool sent_itself; /* a session's own end lies in a session, which keeps it open */
+	bool sent_itself; /* a session's own end was sent in a session, which keeps it open */
 	struct talk talks[SESSIONS];
 	int things[THINGS];
 	unsigned int next_thing;
@@ -62,13 +62,13 @@ static struct sockaddr_in listener_addr;
 static int listener = -1;
 static uint64_t clock_us;
 
-/* ---- the clock: libevent's too */
+/* ---- the clock, also of libevent */
 
 int clock_gettime(clockid_t clock, struct timespec *ret_time)
 {
 	if (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE)
 		return (int)syscall(SYS_clock_gettime, clock, ret_time);
-	clock_us++; /* or else who looks again at once would never see time pass */
+	clock_us++; /* else code that reads the clock in a loop would never see time pass */
 	*ret_time = (struct timespec){ (time_t)(clock_us / 1000000),
 				       (long)(clock_us % 1000000 * 1000) };
 	return 0;
@@ -80,7 +80,7 @@ static void run_loop(unsigned int turns)
 		event_base_loop(fuzz.base, EVLOOP_NONBLOCK);
 }
 
-/* ---- the daemon's other rooms ---- */
+/* ---- the daemon's other parts ---- */
 
 static void on_engine(void *ctx)
 {
@@ -121,7 +121,7 @@ static void see_reason(void *arg, uint32_t reason, uint32_t peer_reason, uint64_
 	must(smcr_reason_name(reason) != NULL && count > 0);
 }
 
-/* What operators look at. */
+/* Read the views that operators can ask for. */
 static void look_at_views(void)
 {
 	struct conns_view view;
@@ -134,7 +134,7 @@ static void look_at_views(void)
 	limits_each(fuzz.conns, see_limit, NULL);
 }
 
-/* The first byte says what becomes of the request. */
+/* The request's first byte decides how it is answered. */
 static int on_control(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
 		      char **ret_reply)
 {
@@ -190,7 +190,7 @@ static int thing(uint32_t which)
 	return fuzz.things[which % THINGS];
 }
 
-/* Both ends are kept; @return the program's */
+/* Make a TCP connection and keep both ends. @return the program's end */
 static int connect_tcp(bool connecting)
 {
 	int near = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -220,7 +220,8 @@ static int make_memfd(uint32_t how)
 	return fd;
 }
 
-/* A descriptor to send along. @return -1: none; kept until its place is needed */
+/* A descriptor to send with a frame. It stays open until its place in the table is needed.
+ * @return -1: none */
 static int make_descriptor(const struct record *record)
 {
 	int ends[2] = { -1, -1 };
@@ -398,7 +399,7 @@ static void read_talk(struct talk *talk)
 
 /* ---- requests ---- */
 
-/* @return length of the payload: as the library would make it, of what the record says */
+/* Make a payload as the library would, with contents from the record. @return its length */
 static int make_payload(const struct record *record, uint8_t type, uint8_t *buf, size_t len)
 {
 	const struct ipc_hello hello = { 1, 1 };
@@ -430,7 +431,7 @@ static int make_payload(const struct record *record, uint8_t type, uint8_t *buf,
 	return (int)n;
 }
 
-/* A frame that means something, with a descriptor of some kind; cut or changed now and then. */
+/* Send a valid frame, with a descriptor of some kind; now and then cut or changed. */
 static void ask(const struct record *record)
 {
 	static const uint8_t types[] = {
@@ -447,14 +448,14 @@ static void ask(const struct record *record)
 	if (len < 0 || ipc_encode_header(type, (uint32_t)len, buf, IPC_HEADER_LEN) < 0)
 		return;
 	size_t whole = IPC_HEADER_LEN + (size_t)len;
-	if (record->small >> 13 == 1) /* the rest comes with what is sent next, or never */
+	if (record->small >> 13 == 1) /* the next bytes sent take the place of the rest */
 		whole = record->small >> 6 & 15;
 	if (record->small >> 13 == 2)
 		buf[(record->small >> 6) % whole] ^= (uint8_t)record->large;
 	send_bytes(talk, buf, whole, &fd, fd >= 0);
 }
 
-/* Bytes of the input as they are. */
+/* Send bytes of the input unchanged. */
 static void ask_raw(const struct record *record, struct records *rest)
 {
 	size_t len = record->small % 64;
@@ -472,9 +473,9 @@ static void ask_raw(const struct record *record, struct records *rest)
 	rest->left -= len;
 }
 
-/* ---- what happens to what it holds ---- */
+/* ---- what happens to sockets and memory that the program holds ---- */
 
-/* The peer speaks CLC, or begins to. */
+/* The peer sends a CLC message, or the beginning of one. */
 static void send_clc(int fd, const struct record *record)
 {
 	uint8_t msg[260] = { 0xE2, 0xD4, 0xC3, 0xD9, (uint8_t)(1 + record->large % 5) };
@@ -514,7 +515,7 @@ static void use_thing(const struct record *record)
 	}
 }
 
-/* It has the memory of a connection perhaps, and writes into the control page. */
+/* If the program has the memory of a connection, it writes into the control page. */
 static void scribble(const struct record *record)
 {
 	struct stat st;
@@ -681,7 +682,7 @@ static void begin(void)
 	must(clients_new(&config, &fuzz.clients, text, sizeof(text)) == 0);
 }
 
-/* Everybody goes, and each rendezvous comes to an end: no connection may be left. */
+/* All sessions and peers end, and each rendezvous too: no connection may be left. */
 static void leave(void)
 {
 	const struct record all = { .small = OUTCOME_FAILED };
@@ -719,7 +720,7 @@ static unsigned int descriptors(void)
 	return count;
 }
 
-/* Threads of daemon/conns/closer.c may still be at it. */
+/* Check for leaked descriptors. Threads of daemon/conns/closer.c may still be closing some. */
 static void expect_descriptors(unsigned int before)
 {
 	const struct timespec moment = { .tv_nsec = 1000000 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The daemon's side of a connection that shares its memory (docs/data-path.md), against a program
- * that writes anything anywhere into its pages between any two reads of the daemon's, and uses the
- * pair and the memory well or badly besides. Whatever it does, the engine is never told of bytes
- * that are not there, each turn ends soon, and the connection ends by the program's fault alone.
+ * The daemon's side of a connection that shares its memory (docs/data-path.md). The program writes
+ * anything anywhere into its pages between any two accesses of the daemon, and also uses the pair
+ * and the memory rightly or wrongly. Whatever it does, the engine must never be told of bytes that
+ * are not there, each turn must end soon, and the connection may end only by the program's fault.
  */
 #include <event2/event.h>
 #include <fcntl.h>
@@ -13,17 +13,17 @@
 
 #include "tests/fuzz/meddle.h"
 
-#include "daemon/conns/shared.c" /* with atomic operations that are meddled with */
+#include "daemon/conns/shared.c" /* with the atomic operations of meddle.h */
 #include "tests/lib/scripted_engine.h"
 
 #pragma GCC diagnostic ignored "-Wunused-function"
 
-/* Between two events a turn may look at the page so often at most: four accesses for each page of
- * the element that is forwarded alone, and some for what others have changed meanwhile. */
+/* Most accesses to the page in one turn: four for each page of the element, when each is forwarded
+ * by itself, and some for what the program has changed meanwhile. */
 #define ACCESSES_MOST 2000
 #define TURNS_MOST    64
 
-/* The owner of a pump, as daemon/conns/conn.c is. */
+/* The owner of the pump, in place of daemon/conns/conn.c. */
 static struct owner {
 	struct smcr_conn *smc;
 	struct pair pair;
@@ -39,7 +39,7 @@ static void meddle_now(const struct record *record)
 	owner.meddled = true;
 	if (record->who < 0x80)
 		meddle_with_word((struct path_page *)owner.memory, record, RING);
-	else /* bytes that are read or sent */
+	else /* change a byte of the page or the rings */
 		memset(owner.memory + record->large % (PATH_PAGE_SIZE + 2 * RING), record->who, 1);
 }
 
@@ -102,7 +102,7 @@ static void turn(void)
 	}
 }
 
-/* daemon/conns/lookout.c */
+/* Poll the page as daemon/conns/lookout.c does. */
 static void look(void)
 {
 	if (owner.over || !owner.pump.conn)
@@ -149,7 +149,7 @@ static void close_program(void)
 	hear(EPOLLIN | EPOLLRDHUP | EPOLLHUP);
 }
 
-/* One who takes bytes as the protocol says, as far as the page lets it. */
+/* The program takes bytes as the protocol says, as far as the page allows that. */
 static void take_memory(const struct record *record)
 {
 	struct path_page *page = (struct path_page *)owner.memory;
@@ -161,7 +161,7 @@ static void take_memory(const struct record *record)
 			n = record->small;
 		path_reader_take(page, taken, n);
 	}
-	if (record->large % 4) /* or else it dies */
+	if (record->large % 4) /* else the reader dies in the middle */
 		path_reader_end(page);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A soft RNIC's queue pair against a peer that sends anything: the input is a list of packets (with
- * a sound ICRC, the right queue pair and PSNs near the expected ones, or else nothing would get
- * far), posts and runs of the event loop. Memory outside the registered block is the address
- * sanitizer's business; besides, work requests complete once, in order, and none is forgotten.
- * Needs root. */
+/* A soft RNIC's queue pair against a peer that sends anything. The input is a list of packets,
+ * posts and runs of the event loop. Packets have a valid ICRC, the right queue pair and PSNs near
+ * the expected ones, or else they would be dropped early. The address sanitizer sees accesses
+ * outside of the registered memory. Work requests must complete once each and in order. Needs root.
+ */
 #include <event2/event.h>
 #include <net/if.h>
 #include <sched.h>
@@ -82,7 +82,7 @@ static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *w
 			run->completed++;
 		} else if (wc[i].status == RNIC_WC_SUCCESS) {
 			must(wc[i].length <= RECV_SIZE);
-			/* All of it is there to be read. */
+			/* Read every byte, so that the address sanitizer sees a wrong length. */
 			volatile uint8_t sum = 0;
 			for (uint32_t k = 0; k < wc[i].length; k++)
 				sum = (uint8_t)(sum + wc[i].data[k]);
@@ -124,7 +124,8 @@ static void feed(struct run *run, uint8_t *buf, size_t len, size_t header_len)
 	uint32_t crc = roce_icrc_begin(&flow, len, 0, buf, header_len);
 	crc = roce_icrc_update(crc, buf + header_len, len - header_len - ROCE_ICRC_LEN);
 	roce_icrc_put(crc, buf + len - ROCE_ICRC_LEN);
-	/* A block of exactly this size, so that any read beyond is seen. */
+	/* A heap block of exactly this size, so that the address sanitizer sees reads past its end.
+	 */
 	uint8_t *exact = malloc(len);
 	must(exact != NULL);
 	memcpy(exact, buf, len);
@@ -156,7 +157,7 @@ static void packet(struct run *run)
 		roce_encode_aeth(&aeth, buf + header);
 		header += ROCE_AETH_LEN;
 	}
-	/* Full packets are worth a shorthand. */
+	/* One bit of the input makes a full packet. */
 	size_t len = flags & 8 ? 256 : take16(run) % 300;
 	size_t pad = -len & 3;
 	struct roce_bth bth = { .opcode = opcode,
@@ -210,7 +211,7 @@ static void start(struct run *run)
 	run->qp = soft_qp_of(qp);
 }
 
-/* However the queue pair fared, everything posted completes now at the latest. */
+/* Whatever has become of the queue pair, everything that was posted completes now at the latest. */
 static void finish(struct run *run)
 {
 	rnic_qp_error(&run->qp->base);

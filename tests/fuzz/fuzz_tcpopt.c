@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The options area of a TCP header: bounded, and the option is found where we append it. */
+/* The options of a TCP header: the parser stays inside them, and finds the SMC-R option where we
+ * append it. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file meddle.h
- * Somebody else who writes into a control page (proto/path/) between any two accesses of the code
- * under test: that code is included by the target behind this header, which has the atomic
- * operations call meddle() before and after each. What is written, and when, is in records: those
- * of `what` MEDDLE and above wait for the step behind them, in which they happen, once, or, with
- * MEDDLE_ON, again and again until it ends.
+ * Let somebody else write into a control page (proto/path/) between any two accesses of the code
+ * under test. A target includes that code behind this header, which makes each atomic operation
+ * call meddle() before and after. Records say what is written, and when: a record whose `what` is
+ * MEDDLE or above belongs to the step behind it. It takes effect in that step, once, or with
+ * MEDDLE_ON again and again until the step ends.
  */
 #ifndef SMCRD_TESTS_FUZZ_MEDDLE_H
 #define SMCRD_TESTS_FUZZ_MEDDLE_H
@@ -26,7 +26,7 @@ static struct meddlers {
 	uint32_t passed;                /* accesses since the last change */
 } meddlers;
 
-/** Write what the record says, into the page or elsewhere: the target's. */
+/** Write what the record says, into the page or elsewhere. The target defines this function. */
 static void meddle_now(const struct record *record);
 
 static void meddle(void)
@@ -55,7 +55,7 @@ static bool meddle_later(const struct record *record)
 	return true;
 }
 
-/** Carry out the steps of an input, each with the changes that wait for it. */
+/** Carry out the steps of an input, each with the changes that belong to it. */
 static void meddle_with_steps(const uint8_t *data, size_t size,
 			      void (*step)(const struct record *record))
 {
@@ -68,7 +68,7 @@ static void meddle_with_steps(const uint8_t *data, size_t size,
 		step(&record);
 		meddlers.count = meddlers.next = 0;
 	}
-	meddlers.count = meddlers.next = 0; /* what waits for no step */
+	meddlers.count = meddlers.next = 0; /* drop changes with no step behind them */
 }
 
 #undef atomic_load
@@ -105,8 +105,8 @@ static void meddle_with_steps(const uint8_t *data, size_t size,
 #include "proto/path/page.h"
 
 /**
- * Change a control word as a record says: which one by its place, to what by the rest.
- * @param ring  size of the rings: what words near it mean
+ * Change a control word. `who` of the record chooses the word and how its new value is made.
+ * @param ring  size of the rings; values near it are likely to be meaningful
  */
 static void meddle_with_word(struct path_page *page, const struct record *record, uint32_t ring)
 {

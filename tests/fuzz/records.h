@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file records.h
- * Inputs that are lists of steps, each RECORD_LEN bytes, and how libFuzzer changes such a list:
- * mostly by whole steps, so that what stands behind a change still means what it meant. Included
- * once by a target, whose LLVMFuzzerTestOneInput() reads steps with record_next().
+ * Inputs that are lists of steps of RECORD_LEN bytes, and how libFuzzer changes such a list: mostly
+ * by whole steps, so that the steps behind a change keep their meaning. A target includes this
+ * once, and its LLVMFuzzerTestOneInput() reads steps with record_next().
  */
 #ifndef SMCRD_TESTS_FUZZ_RECORDS_H
 #define SMCRD_TESTS_FUZZ_RECORDS_H
@@ -13,9 +13,9 @@
 #include "tests/fuzz/fuzz.h"
 
 #define RECORD_LEN   8
-#define RECORDS_MOST 256 /* longer lists take longer, and find no more */
+#define RECORDS_MOST 256 /* longer lists take more time and find no more */
 
-/** What the bytes of a step mean is the target's business; missing ones are 0. */
+/** A step. The target decides what the bytes mean. Missing bytes are 0. */
 struct record {
 	uint8_t what, who;
 	uint16_t small;
@@ -28,7 +28,7 @@ struct records {
 	size_t left;
 };
 
-/** @return false: there are no more */
+/** Read the next step. @return false: there is none */
 static inline bool record_next(struct records *records, struct record *ret_record)
 {
 	size_t len = records->left < RECORD_LEN ? records->left : RECORD_LEN;
@@ -43,9 +43,9 @@ static inline bool record_next(struct records *records, struct record *ret_recor
 
 /** libFuzzer's own changes, within `size` bytes. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
-/** Called by libFuzzer instead of its own changes. @return the new size */
+/** libFuzzer calls this instead of making its own changes. @return the new size */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
-/** The same for two inputs that become one. */
+/** The same, when libFuzzer makes one input of two. */
 size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
 				 uint8_t *out, size_t max_size, unsigned int seed);
 
@@ -55,7 +55,7 @@ static uint32_t record_dice(uint64_t *state, size_t sides)
 	return sides ? (uint32_t)((*state >> 33) % sides) : 0;
 }
 
-/* `count` steps from `from` once more before `to`. */
+/* Repeat steps of the list at another place. */
 static size_t record_repeat(uint8_t *data, size_t steps, size_t most, uint64_t *state)
 {
 	size_t from = record_dice(state, steps), to = record_dice(state, steps + 1);
@@ -92,7 +92,7 @@ static void record_swap(uint8_t *data, size_t steps, uint64_t *state)
 	memcpy(b, copy, RECORD_LEN);
 }
 
-/* A new step: kind and object any, numbers small mostly. */
+/* Replace a step by a new one: any kind and object, mostly small numbers. */
 static void record_renew(uint8_t *data, size_t steps, uint64_t *state)
 {
 	struct record record = { .what = (uint8_t)record_dice(state, 256),
@@ -130,7 +130,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 	case 3: record_swap(data, steps, &state); break;
 	case 4:
 	case 5: record_renew(data, steps, &state); break;
-	case 6: /* the numbers of one step */
+	case 6: /* change the bytes of one step */
 		(void)LLVMFuzzerMutate(data + record_dice(&state, steps) * RECORD_LEN, RECORD_LEN,
 				       RECORD_LEN);
 		break;
@@ -139,7 +139,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 	return steps * RECORD_LEN;
 }
 
-/* The beginning of one, the end of the other. */
+/* Join the beginning of one input and the end of the other. */
 size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size,
 				 uint8_t *out, size_t max_size, unsigned int seed)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What libsmcr tells of a connection, waiting until there is something to tell, and the way back to
- * the TCP socket. */
+/* What libsmcr tells about a connection, how it waits for the outcome, and how it gives the TCP
+ * socket back. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -91,8 +91,8 @@ static void test_relayed(void **state)
 	close(fd);
 }
 
-/* The kernel and smcrd's cgroup programs know about these: smcrd is asked only where it may have
- * had the socket. */
+/* The kernel and smcrd's BPF programs know about plain connections. smcrd is asked only if it may
+ * have had the socket. */
 static void test_plain_tcp(void **state)
 {
 	(void)state;
@@ -148,7 +148,7 @@ static void test_no_connections(void **state)
 	close(fresh);
 }
 
-/* Programs of other versions have other sizes. */
+/* Programs built with other versions pass structures of other sizes. */
 static void test_sizes(void **state)
 {
 	(void)state;
@@ -176,7 +176,7 @@ static void test_no_daemon(void **state)
 	struct smcr_info info;
 	int fd = connected(SMCR_PREFER);
 	kill(smcrd.pid, SIGTERM);
-	pre_net_wait(fd, POLLIN); /* its end is reset */
+	pre_net_wait(fd, POLLIN); /* the pair end is reset */
 	assert_true(smcr_get_info(fd, &info, sizeof(info)) < 0);
 	assert_true(smcr_wait_established(fd, -1) < 0);
 	assert_true(smcr_take_back(fd) < 0);
@@ -268,7 +268,7 @@ static void test_a_failure_ends_the_wait(void **state)
 	setsockopt(peer, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	close(peer);
 	assert_int_equal(outcome_of(fd, -1), -ECONNRESET);
-	/* And SO_ERROR has it still. */
+	/* SO_ERROR still has the error afterwards. */
 	assert_int_equal(smcr_getsockopt(fd, SOL_SOCKET, SO_ERROR, &value, &len), 0);
 	assert_int_equal(value, ECONNRESET);
 	close(fd);
@@ -301,19 +301,19 @@ static void test_a_signal_ends_the_wait(void **state)
 	struct waiter waiter = { .fd = connecting(), .limit = 20000 };
 	assert_int_equal(pthread_create(&waiter.thread, NULL, wait_in_thread, &waiter), 0);
 	wait_until_waits(1);
-	/* The first one may come when it is not asleep yet. */
+	/* The first signal may come before the thread sleeps. */
 	for (int i = 0; !waiter.done && i < 10000; i++) {
 		pthread_kill(waiter.thread, SIGUSR1);
 		poll(NULL, 0, 1);
 	}
 	assert_int_equal(pthread_join(waiter.thread, NULL), 0);
 	assert_int_equal(waiter.result, -EINTR);
-	/* It costs nothing but the wait. */
+	/* The signal has ended the wait and nothing else: the next wait gets the outcome. */
 	assert_int_equal(outcome_of(waiter.fd, 10000), 0);
 	close(waiter.fd);
 }
 
-/* A socket that no pair end has replaced: the kernel's handshake is all there is. */
+/* A socket that no pair end has replaced: the wait is for the TCP handshake alone. */
 static void test_waiting_for_plain_tcp(void **state)
 {
 	(void)state;
@@ -348,7 +348,7 @@ static void test_take_back(void **state)
 	smcrd.script->take_back = 1;
 	smcrd.script->hold = 1;
 	int fd = connecting();
-	assert_int_equal(smcr_take_back(fd), -EBUSY); /* not settled */
+	assert_int_equal(smcr_take_back(fd), -EBUSY); /* the rendezvous goes on */
 	smcrd.script->hold = 0;
 	assert_int_equal(smcr_wait_established(fd, 10000), 0);
 	int copy = dup(fd);
@@ -385,7 +385,7 @@ static void test_what_cannot_go_back(void **state)
 	close(peer);
 }
 
-/* A refused connect(): the socket may be tried with again. */
+/* After a refused connect() the program may try again with the same socket. */
 static void test_take_back_after_a_failure(void **state)
 {
 	(void)state;

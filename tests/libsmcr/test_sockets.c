@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libsmcr's socket calls: what a policy does, and what a program sees of a pair end. */
+/* libsmcr's socket calls: the effect of each policy, and what a program sees of a pair end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -24,7 +24,7 @@ static int connect_with(int fd, enum smcr_policy policy)
 	return smcr_connect(fd, &server.sa, pre_net_len(&server), policy);
 }
 
-/* A connection to the listener that knows nothing of SMC-R. */
+/* A client that connects to the listener without SMC-R. */
 static int plain_client(void)
 {
 	int fd = client(0);
@@ -80,7 +80,7 @@ static void test_connect_requires(void **state)
 	assert_int_equal(errno, 77);
 	pre_net_option.negotiated = IPC_NEGOTIATED_NO;
 	assert_int_equal(connect_with(fd, SMCR_REQUIRE), -EPROTONOSUPPORT);
-	/* The socket is as new: it may still go without. */
+	/* The socket is like new: it may be connected without SMC-R. */
 	assert_int_equal(connect_with(fd, SMCR_PREFER), 0);
 	close(fd);
 }
@@ -92,7 +92,7 @@ static void test_connect_never(void **state)
 	assert_int_equal(connect_with(fd, SMCR_NEVER), 0);
 	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
 	assert_int_equal(pre_net_option.claims, 0);
-	/* What an earlier attempt may have claimed is taken back. */
+	/* A claim of an earlier attempt is taken back. */
 	assert_int_equal(pre_net_option.unclaims, 1);
 	assert_int_equal(smcrd.script->sessions, 0);
 	close(fd);
@@ -141,7 +141,7 @@ static void test_unknown_policies(void **state)
 	close(fd);
 }
 
-/* smcr-run --require is the operator's word. */
+/* With smcr-run --require a program cannot choose plain TCP. */
 static void test_the_operator_requires(void **state)
 {
 	(void)state;
@@ -200,7 +200,7 @@ static void test_accept(void **state)
 	close(peer);
 }
 
-/* The client is turned away, and nobody else is there. */
+/* accept() refuses the client, and no other client waits. */
 static void expect_turned_away(enum smcr_policy policy)
 {
 	int peer = plain_client();
@@ -244,7 +244,7 @@ static void test_accept_never(void **state)
 	assert_int_equal(smcrd.script->sessions, 0);
 }
 
-/* A listener of another policy answered this client, which speaks CLC now. */
+/* The handshake promised SMC-R to this client before the policy changed, so it speaks CLC now. */
 static void test_accept_never_declines_what_was_offered(void **state)
 {
 	(void)state;
@@ -320,7 +320,7 @@ static void test_shutdown_and_ioctl(void **state)
 	close(peer);
 	pre_net_wait(fd, POLLIN);
 	assert_int_equal(read(fd, &byte, 1), 0);
-	/* Over in both directions. */
+	/* The connection is over in both directions. */
 	for (int i = 0; smcrd.script->conns > 0 && i < 10000; i++)
 		poll(NULL, 0, 1);
 	assert_int_equal(smcr_shutdown(fd, SHUT_WR), -ENOTCONN);
@@ -328,7 +328,7 @@ static void test_shutdown_and_ioctl(void **state)
 	close(fd);
 }
 
-/* Registrations with epoll are not seen here, so the descriptor stays what it is. */
+/* libsmcr does not see registrations with epoll, so it does not replace the descriptor unasked. */
 static void test_no_socket_comes_back_unasked(void **state)
 {
 	(void)state;

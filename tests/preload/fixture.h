@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What each test of the preload library begins with: a daemon, a TCP listener on loopback that
- * was not claimed, and played cgroup programs that say that the option was negotiated. */
+/* Each test of the preload library begins with a daemon (pre_daemon.h), a TCP listener on loopback
+ * that was not claimed, and imitated BPF programs (pre_net.h) that say that the option was
+ * negotiated. */
 #ifndef SMCRD_TESTS_PRELOAD_FIXTURE_H
 #define SMCRD_TESTS_PRELOAD_FIXTURE_H
 

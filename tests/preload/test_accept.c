@@ -34,7 +34,7 @@ static void test_listen_claims(void **state)
 	assert_int_equal(listen(fd, 1), 0);
 	assert_int_equal(pre_net_option.claims, 2);
 	close(fd);
-	/* Accepted sockets would inherit it. */
+	/* Accepted sockets would inherit the option. */
 	int on = 1;
 	fd = pre_net_socket(AF_INET, SOCK_STREAM);
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)), 0);
@@ -80,7 +80,7 @@ static void test_pair_takes_the_place(void **state)
 	PROVES("SOCK-1");
 }
 
-/* As a TCP socket after a reset. */
+/* After a reset getpeername() fails as on a TCP socket. */
 static void test_no_peer_after_a_reset(void **state)
 {
 	(void)state;
@@ -152,13 +152,13 @@ static void test_plain_connections(void **state)
 	pre_net_option.negotiated = IPC_NEGOTIATED_NO;
 	expect_plain();
 	assert_int_equal(pre_net_option.claims, 0);
-	/* The listener is older than the daemon: it is claimed for those who come after. */
+	/* The listener is older than the daemon: the library claims it for later connections .. */
 	pre_net_option.negotiated = IPC_NEGOTIATED_UNKNOWN;
 	expect_plain();
 	assert_int_equal(pre_net_option.claims, 1);
 	assert_int_equal(pre_net_option.last_claimed, listener);
 	assert_int_equal(smcrd.script->sessions, 0);
-	/* ..and smcrd's operators hear of this one, which its programs have not seen. */
+	/* .. and reports this connection to smcrd, whose BPF programs have not seen it. */
 	assert_int_equal(pre_net_option.plain_told, 1);
 	assert_int_equal(pre_net_option.last_plain.reason, SMCR_REASON_NOT_CLAIMED);
 	assert_int_equal(pre_net_option.last_plain.flags, IPC_PLAIN_ACCEPTED);
@@ -169,7 +169,7 @@ static void test_plain_connections(void **state)
 	expect_plain();
 	assert_int_equal(smcrd.script->accepted, 1);
 	assert_int_equal(pre_net_option.plain_told, 1);
-	/* Without BPF it decides as well, and its refusal harms nobody. */
+	/* Without BPF the daemon decides too, and a connection that it refuses stays on TCP. */
 	pre_net_option.absent = true;
 	expect_plain();
 	assert_int_equal(smcrd.script->accepted, 2);
@@ -211,7 +211,8 @@ static void test_errors_are_the_kernels(void **state)
 	socklen_t len = sizeof(addr);
 	assert_int_equal(accept(-1, NULL, NULL), -1);
 	assert_int_equal(errno, EBADF);
-#ifndef __SANITIZE_ADDRESS__ /* whose accept() reads the length before the kernel does */
+#ifndef __SANITIZE_ADDRESS__ /* the sanitizer's accept() reads the length before the kernel does   \
+			      */
 	int fd = pre_net_socket(AF_INET, SOCK_STREAM);
 	assert_int_equal(accept(fd, (struct sockaddr *)&addr, (socklen_t *)1), -1);
 	assert_int_equal(errno, EINVAL);
@@ -228,7 +229,7 @@ static void test_errors_are_the_kernels(void **state)
 	close(client);
 }
 
-/* The peer was promised SMC-R that nobody can give: it sees a reset, and accept() goes on. */
+/* The peer was promised SMC-R, but the hand-over fails: the peer sees a reset, accept() goes on. */
 static void test_broken_promises_are_dropped(void **state)
 {
 	(void)state;
@@ -250,7 +251,7 @@ static void test_broken_promises_are_dropped(void **state)
 		close(client);
 		assert_int_equal(pre_net_count_fds(), fds);
 	}
-	/* Only where no daemon can be asked is the promise no longer given. */
+	/* The listener loses its claim only when no daemon could be asked. */
 	assert_int_equal(pre_net_option.unclaims, 1);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* connect() on blocking sockets: what the program sees of each way that a hand-over can go. */
+/* connect() on blocking sockets: what the program sees of each outcome of a hand-over. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -60,7 +60,7 @@ static void test_claim_says_which_program(void **state)
 	close(fd);
 }
 
-/* The peer has not answered the rendezvous: connected all the same, as with TCP. */
+/* The peer has not answered the rendezvous. connect() returns all the same, as with TCP. */
 static void test_connected_before_the_outcome(void **state)
 {
 	(void)state;
@@ -248,7 +248,7 @@ static void test_without_bpf_the_daemon_is_asked(void **state)
 	assert_int_equal(smcrd.script->connected, 2);
 }
 
-/* ..once, since the last time. */
+/* The library has reported one plain connection since the last call, with this reason. */
 static void expect_told(uint32_t reason)
 {
 	assert_int_equal(pre_net_option.plain_told, 1);
@@ -268,8 +268,10 @@ static void test_refused_claim(void **state)
 	assert_int_equal(smcrd.script->sessions, 0);
 }
 
-/* Behind the one that sets an option, like that. What the library decides smcrd's operators hear
- * of; not of what never came to be, nor of what smcrd or its BPF programs decide. */
+/* The library reports connections that it has left on TCP itself. It does not report connections
+ * that failed, nor those that smcrd or its BPF programs have left on TCP. This test has to come
+ * after those that expect a claim, because the library remembers that a program sets SO_ZEROCOPY.
+ */
 static void test_stepping_aside_is_told(void **state)
 {
 	const int on = 1;
@@ -351,7 +353,7 @@ static void test_absent_daemon(void **state)
 	assert_int_equal(pre_net_connect(fd, &server), 0);
 	expect_plain(fd);
 	assert_int_equal(smcrd.script->sessions, 0);
-	/* After a while it is. */
+	/* After a while the library asks again. */
 	for (int i = 0; smcrd.script->sessions == 0; i++) {
 		assert_true(i < 100);
 		nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
@@ -379,8 +381,8 @@ static void test_no_descriptor_left(void **state)
 	expect_plain(fd);
 }
 
-/* One for asking the daemon, and none, or one, for its answer: it is not asked where that could not
- * be taken. */
+/* The library needs one descriptor to ask the daemon and one for its answer. With only one left, it
+ * does not ask. */
 static void test_few_descriptors_left(void **state)
 {
 	(void)state;
@@ -409,7 +411,8 @@ static void set_unseen(int fd, int level, int name)
 	assert_int_equal(syscall(SYS_setsockopt, fd, level, name, &on, sizeof(on)), 0);
 }
 
-/* An option that nobody has seen being set shows when the peer was promised SMC-R already. */
+/* An option that was set behind the library's back is found only after the peer was promised SMC-R.
+ */
 static void test_unfit_sockets_that_came_so(void **state)
 {
 	(void)state;
@@ -420,7 +423,7 @@ static void test_unfit_sockets_that_came_so(void **state)
 		{ IPPROTO_TCP, TCP_FASTOPEN_CONNECT },
 	};
 	int fd = client();
-	assert_int_equal(pre_net_connect(fd, &server), 0); /* now the daemon is known */
+	assert_int_equal(pre_net_connect(fd, &server), 0); /* now the library knows the daemon */
 	close(fd);
 	close(pre_net_accept_plain(listener));
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
@@ -439,7 +442,8 @@ static void test_unfit_sockets_that_came_so(void **state)
 	}
 }
 
-/* Behind those that are to claim at once: what this sets is remembered. */
+/* This test has to come after those that expect a claim: the library remembers the options that it
+ * sets. */
 static void test_unfit_sockets_are_not_claimed(void **state)
 {
 	(void)state;
@@ -515,8 +519,8 @@ static void test_failed_rendezvous(void **state)
 	close(fd);
 }
 
-/* The daemon took the socket and then did not answer as it must: nobody knows what the peer was
- * told, so the connection is over, for both sides. */
+/* The daemon took the socket and then gave no valid answer. Nobody knows what it told the peer, so
+ * the connection ends for both sides. */
 static void test_lost_sockets(void **state)
 {
 	(void)state;
@@ -555,9 +559,9 @@ static void on_alarm(int number)
 	(void)number;
 }
 
-/* Signals do not end the wait for the daemon: half a hand-over cannot be taken back. They end the
- * kernel's own wait where the machine is late with the handshake; the hand-over then takes place
- * all the same. */
+/* A signal does not end the wait for the daemon, because half a hand-over cannot be undone. On a
+ * busy machine the signal may come earlier and end the kernel's wait for the handshake; the
+ * hand-over takes place all the same. */
 static void test_signals_during_the_hand_over(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* connect() in progress: the pair end must look like a TCP socket that connects. */
+/* connect() in progress: the pair end must look like a TCP socket that is connecting. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -120,7 +120,7 @@ static void test_refused_connection(void **state)
 	fd = client();
 	assert_int_equal(pre_net_connect(fd, &gone), EINPROGRESS);
 	pre_net_wait(fd, POLLOUT);
-	/* Told once. */
+	/* SO_ERROR tells an error once. */
 	assert_int_equal(so_error(fd), ECONNREFUSED);
 	assert_int_equal(so_error(fd), 0);
 	close(fd);
@@ -147,7 +147,7 @@ static void test_connect_again_after_refusal(void **state)
 	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
 	assert_int_equal(fcntl(fd, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
 	pre_net_option.negotiated = IPC_NEGOTIATED_YES;
-	/* The kernel, too, tells a second time that the first connect() came to nothing. */
+	/* As with the kernel, the next connect() reports the failure of the first once more. */
 	assert_int_equal(pre_net_connect(fd, &server), ECONNABORTED);
 	assert_int_equal(pre_net_connect(fd, &server), EINPROGRESS);
 	pre_net_wait(fd, POLLOUT);
@@ -158,7 +158,8 @@ static void test_connect_again_after_refusal(void **state)
 	close(fd);
 }
 
-/* The daemon dies: never an end of file that could pass for an orderly one. */
+/* The daemon dies: the program must not see an end of file, which would look like an orderly end.
+ */
 static void test_daemon_dies(void **state)
 {
 	(void)state;
@@ -240,7 +241,7 @@ static void test_socket_comes_back_by_connect(void **state)
 	close(fd);
 }
 
-/* Others hold the pair end: it must go on working for them, so the daemon relays. */
+/* Other processes hold the pair end. It must go on working for them, so the daemon relays. */
 static void test_shared_pair_ends_stay(void **state)
 {
 	(void)state;
@@ -271,7 +272,7 @@ static void test_shared_pair_ends_stay(void **state)
 	assert_int_equal(smcrd.script->may_take_back, 0);
 	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
 	close(fd);
-	/* One that was made after the fork is ours alone again. */
+	/* A pair end that was made after the fork is held by this process alone. */
 	fd = client();
 	assert_int_equal(pre_net_connect(fd, &server), EINPROGRESS);
 	pre_net_wait(fd, POLLOUT);
@@ -291,7 +292,8 @@ static int epoll_ready(int ep, struct epoll_event *ret_event, int limit)
 	return rc;
 }
 
-/* nginx registers before connect(). In the kernel the registration is the old file's. */
+/* nginx registers a socket with epoll before connect(). In the kernel the registration belongs to
+ * the old file. */
 static void test_registration_follows(void **state)
 {
 	(void)state;
@@ -355,8 +357,8 @@ static void test_changed_registrations(void **state)
 	close(fd);
 }
 
-/* A registration by a path that we do not see ended, or one of a file that had the number before,
- * must not come to life. */
+/* The library must not renew a registration that ended unseen, or one of an earlier file with the
+ * same number. */
 static void test_stale_registrations(void **state)
 {
 	(void)state;
@@ -381,7 +383,7 @@ static void test_stale_registrations(void **state)
 	close(ep);
 }
 
-/* Registered after connect(), and then the TCP socket comes back. */
+/* A socket is registered after connect(), and then the TCP socket comes back. */
 static void test_registration_follows_back(void **state)
 {
 	(void)state;
@@ -452,7 +454,7 @@ static void test_blocking_connect_cut_short(void **state)
 		assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
 		assert_int_equal(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
 		assert_int_equal(pre_net_poll_now(fd, POLLOUT), 0);
-		/* A blocking connect() waits, as long as SO_SNDTIMEO says. */
+		/* A blocking connect() waits as long as SO_SNDTIMEO says. */
 		if (!by_signal)
 			assert_int_equal(pre_net_connect(fd, &addr), EALREADY);
 		for (int i = 0; i < 4; i++)
@@ -483,7 +485,9 @@ static void test_require(void **state)
 	close(fd);
 }
 
-/* The handshake is under way, and our own side keeps the option off: there is nothing to ask. */
+/* The handshake is under way, and this side's policy leaves the option off: the daemon is not
+ * asked.
+ */
 static void test_option_kept_off(void **state)
 {
 	(void)state;

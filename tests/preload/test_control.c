@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* shutdown() and ioctl() on pair ends, connect() with AF_UNSPEC, and what is said of a connection
- * that is over; compared with a TCP socket where there is a choice. */
+/* shutdown() and ioctl() on pair ends, connect() with AF_UNSPEC, and calls on a connection that is
+ * over. Where possible, results are compared with those of a TCP socket. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
@@ -88,7 +88,7 @@ static void test_queue_lengths(void **state)
 	close(fd);
 }
 
-/* Nothing is asked of anybody for other descriptors. */
+/* For other descriptors the library asks nobody. */
 static void test_other_descriptors_pass(void **state)
 {
 	(void)state;
@@ -112,7 +112,7 @@ static void test_other_descriptors_pass(void **state)
 
 /* ---- a connection that is over */
 
-/* As a TCP socket says it. */
+/* Calls on the socket must give what they give on a TCP socket. */
 static void expect_over(int fd)
 {
 	struct tcp_info info = { 0 };
@@ -148,7 +148,7 @@ static void test_after_the_end(void **state)
 	PROVES("SOCK-3");
 }
 
-/* The peer may be there still. */
+/* The own end is over, and the peer may still be there. */
 static void test_after_the_own_end(void **state)
 {
 	(void)state;
@@ -188,7 +188,7 @@ static void test_disconnect(void **state)
 	pre_net_expect_reset(peer);
 	close(peer);
 
-	/* Its options are kept, and it can be connected. */
+	/* The socket keeps its options, and can be connected again. */
 	int value = 0;
 	socklen_t len = sizeof(value);
 	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &len), 0);

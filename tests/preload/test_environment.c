@@ -18,7 +18,8 @@ static const struct environment_ours ours = {
 	.settings = { "SOCKET=/run/s", NULL, "VERBOSE=1" },
 };
 
-/* One line a variable. The room has the size that was said, to the byte, under the sanitizer. */
+/* `expected` has one line for each variable. The block has exactly environment_size() bytes, so
+ * that the address sanitizer sees any write past its end. */
 static void expect(char *const envp[], bool library, const char *expected)
 {
 	struct environment_view view;
@@ -56,7 +57,7 @@ static void test_what_is_there_stays(void **state)
 	       "LD_PRELOAD=/opt/lib/us.so\nVERBOSE=0\nSOCKET=/other\n");
 	expect(ENV("VERBOSE=", "LD_PRELOAD=/a.so:/elsewhere/us.so b.so"), true,
 	       "VERBOSE=\nLD_PRELOAD=/a.so:/elsewhere/us.so b.so\nSOCKET=/run/s\n");
-	/* names that only begin or end alike */
+	/* names that only begin or end like those of the library */
 	expect(ENV("VERBOSE2=1", "LD_PRELOADS=us.so", "SOCKET"), true,
 	       "VERBOSE2=1\nLD_PRELOADS=us.so\nSOCKET\nLD_PRELOAD=/opt/lib/us.so\n" WHOLE);
 }
@@ -71,7 +72,7 @@ static void test_others_are_kept_behind(void **state)
 	expect(ENV("LD_PRELOAD=virus.so:us.so.1"), true,
 	       "LD_PRELOAD=/opt/lib/us.so:virus.so:us.so.1\n" WHOLE);
 	expect(ENV("LD_PRELOAD="), true, "LD_PRELOAD=/opt/lib/us.so\n" WHOLE);
-	/* the loader takes the last of two */
+	/* the loader takes the last of two variables with the same name */
 	expect(ENV("LD_PRELOAD=us.so", "LD_PRELOAD=/a.so"), true,
 	       "LD_PRELOAD=/opt/lib/us.so:/a.so\n" WHOLE);
 	expect(ENV("LD_PRELOAD=/a.so", "LD_PRELOAD=us.so"), true,

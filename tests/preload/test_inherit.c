@@ -27,7 +27,7 @@ static void test_nothing_before_the_first_listener(void **state)
 	assert_false(pre_may_hold_listener());
 	inherit_bar(false, &barred);
 	assert_int_equal(barred.count, 0);
-	inherit_open(); /* as in a program that was started with it */
+	inherit_open(); /* as in a program that was started with the library */
 	assert_true(pre_may_hold_listener());
 	inherit_bar(false, &barred);
 	assert_int_equal(barred.count, 1);
@@ -62,7 +62,7 @@ static void test_inherited_listeners_only(void **state)
 	close(local);
 }
 
-/* What is barred already is not ours to take back. */
+/* A listener that was barred before stays barred. */
 static void test_barred_before(void **state)
 {
 	(void)state;
@@ -80,7 +80,7 @@ static void test_barred_before(void **state)
 	assert_int_equal(pre_net_option.bars, 0);
 }
 
-/* It holds for a smcrd that comes later, which is told at the first occasion. */
+/* The bar holds also when smcrd starts later: the library tells smcrd at the next listen(). */
 static void bar_outlives_smcrd(int family)
 {
 	struct inherit_barred barred;
@@ -134,7 +134,7 @@ static int another_listener(void)
 	return fd;
 }
 
-/* More than one number is still one listener. */
+/* Two descriptors of one listener count as one. */
 static void test_more_than_can_be_taken_back(void **state)
 {
 	(void)state;
@@ -157,7 +157,7 @@ static void test_more_than_can_be_taken_back(void **state)
 	close(again);
 }
 
-/* In a chroot without /proc. Run in a child. */
+/* A chroot without /proc. Run in a child process. */
 static int without_proc(void)
 {
 	struct inherit_barred barred;

@@ -38,7 +38,7 @@ static int exit_status(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* ---- what another process makes of a pair end. Run in children: results are exit statuses */
+/* ---- pair ends in other processes. These run in children and tell results as exit statuses */
 
 enum { GOOD, BAD_PEER, BAD_DOMAIN, BAD_ERROR, BAD_DATA };
 
@@ -185,8 +185,9 @@ static void expect_unix(int fd)
 	assert_int_equal(name.sa.sa_family, AF_UNIX);
 }
 
-/* Anybody can name a Unix socket: nobody takes a stranger for a pair end, neither one that connects
- * nor one that is passed to us. Root listens here, whom we trust with pairs. */
+/* Anybody can give a Unix socket any name. The library must not take such a socket for a pair end,
+ * neither one that connects nor one that is passed to it. Root listens here, and the library trusts
+ * pairs made by root. */
 static void test_forged_pair_name(void **state)
 {
 	(void)state;
@@ -253,7 +254,7 @@ static void connect_once(int epoll)
 	socklen_t len = sizeof(peer);
 	unexpected +=
 		getpeername(fd, &peer.sa, &len) != 0 || peer.in.sin_port != server.in.sin_port;
-	/* A child forked a moment ago may hold the file, and close() alone leaves it registered. */
+	/* A child that was just forked may hold the file, and then close() leaves it registered. */
 	if (epoll >= 0)
 		unexpected += epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL) != 0;
 	unexpected += close(fd) != 0;
@@ -304,7 +305,7 @@ static void test_threads(void **state)
 	pthread_t acceptor = start_accepting();
 	for (uintptr_t i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, connect_often, (void *)i), 0);
-	/* Forks in the midst of it find everything usable. */
+	/* In a child that is forked meanwhile everything must be usable. */
 	for (int i = 0; i < 5; i++) {
 		pid_t pid = fork();
 		if (pid == 0) {
@@ -331,7 +332,7 @@ static void connect_in_handler(int number)
 	errno = saved;
 }
 
-/* connect() may be called in signal handlers, also in the midst of another one. */
+/* connect() may be called in signal handlers, even while another connect() is interrupted. */
 static void test_signal_handlers(void **state)
 {
 	(void)state;
@@ -385,8 +386,8 @@ static void expect_hello_from_next(void)
 	close(peer);
 }
 
-/* A program that goes into its sandbox after it has used SMC-R: the first connection has to be made
- * twice, as the promise was given; later ones are plain. */
+/* A program enters its sandbox after it has used SMC-R. Its next connection is made twice, because
+ * the first attempt has promised SMC-R; later connections are plain. */
 static void test_sandbox_entered_later(void **state)
 {
 	(void)state;
@@ -410,8 +411,8 @@ static void test_sandbox_entered_later(void **state)
 	expect_hello_from_next();
 }
 
-/* A program that is started in a sandbox (systemd's RestrictAddressFamilies=, say) promises nothing
- * that it could not keep. */
+/* A program that is started in a sandbox, such as systemd's RestrictAddressFamilies=, does not
+ * promise SMC-R. */
 static void test_sandbox_from_the_start(void **state)
 {
 	(void)state;
@@ -427,7 +428,7 @@ static void test_sandbox_from_the_start(void **state)
 	expect_hello_from_next();
 }
 
-/* Run by the one above. */
+/* Run by the test above, in a new process. */
 static int in_a_sandbox(void)
 {
 	union ipc_addr addr;
@@ -439,7 +440,8 @@ static int in_a_sandbox(void)
 	return status ? status : pre_net_option.claims;
 }
 
-/* closefrom() and descriptors closed behind our back: the library keeps none of its own. */
+/* closefrom(), and descriptors closed behind the library's back, do no harm: the library keeps no
+ * descriptor open. */
 static void test_closefrom(void **state)
 {
 	(void)state;
@@ -458,7 +460,7 @@ static void test_closefrom(void **state)
 	close(peer);
 }
 
-/* -v writes to standard error only as long as that is what it was. */
+/* -v writes to standard error only as long as descriptor 2 is the same file as at the start. */
 static void test_verbose_keeps_to_standard_error(void **state)
 {
 	(void)state;
@@ -480,7 +482,8 @@ static void test_verbose_keeps_to_standard_error(void **state)
 	close(peer);
 }
 
-/* Started again: argv are a descriptor or "sandboxed", and the server's port. */
+/* The program was started again. Its arguments: a descriptor or "sandboxed", and the server's port.
+ */
 static int after_exec(char **argv)
 {
 	server.in = (struct sockaddr_in){

@@ -101,7 +101,7 @@ static int get_int(int fd, int level, int name)
 	return value;
 }
 
-/* Accepted sockets inherit the mark. */
+/* Accepted sockets inherit the mark from the listener. */
 static void mark_connections(void)
 {
 	set_int(listener, IPPROTO_TCP, TCP_SYNCNT, IPC_PROMISE_MARK);
@@ -112,7 +112,7 @@ static void refuse_to_wait(void)
 	assert_int_equal(fcntl(listener, F_SETFL, O_NONBLOCK), 0);
 }
 
-/* The next connection is clean: plain TCP, and its first bytes are the program's. */
+/* The peer gets a Decline, and the program a plain TCP socket whose first bytes are its own. */
 static void expect_declined(int peer, uint32_t reason)
 {
 	int fd = accept(listener, NULL, NULL);
@@ -184,7 +184,7 @@ static void test_the_next_daemon_may_refuse(void **state)
 	}
 }
 
-/* The daemon died before it could set the mark: the Proposal itself tells. */
+/* The daemon died before it could set the mark: the Proposal shows that SMC-R was promised. */
 static void test_a_proposal_that_waits_is_a_promise(void **state)
 {
 	(void)state;
@@ -215,7 +215,8 @@ static void expect_plain(int peer)
 	close(peer);
 }
 
-/* Nobody waits for peers that were promised nothing, whatever they say or do not say first. */
+/* accept() does not wait for peers that were promised nothing, whatever they send or do not send.
+ */
 static void test_plain_connections_are_not_held_up(void **state)
 {
 	(void)state;
@@ -234,7 +235,7 @@ static void test_plain_connections_are_not_held_up(void **state)
 			close(fd);
 			close(peer);
 		}
-	/* A listener that no claim has touched: bytes are bytes. */
+	/* A listener that was never claimed: bytes that look like CLC are the program's. */
 	set_int(listener, IPPROTO_TCP, TCP_SAVE_SYN, 0);
 	uint8_t buf[SMCR_CLC_MAX_LEN];
 	size_t len = proposal(SMCR_CLC_VERSION_1, buf);
@@ -247,7 +248,7 @@ static void test_plain_connections_are_not_held_up(void **state)
 	close(peer);
 }
 
-/* Accepted at once, and the first `len` of its bytes are the program's. */
+/* The connection is accepted at once, and the program reads these bytes. */
 static void expect_bytes(const uint8_t *bytes, size_t len)
 {
 	uint8_t got[SMCR_CLC_MAX_LEN];
@@ -262,8 +263,8 @@ static void expect_bytes(const uint8_t *bytes, size_t len)
 	close(peer);
 }
 
-/* The daemon has long been gone, so that no handshake of its time can have ended just now: whoever
- * begins like a Proposal and then is silent was promised nothing. */
+/* The daemon has been gone for so long that no handshake of its time can have ended just now. So a
+ * peer that sends the beginning of a Proposal and is then silent was promised nothing. */
 static void test_half_a_proposal_holds_nobody_up(void **state)
 {
 	(void)state;
@@ -352,7 +353,7 @@ static void test_a_proposal_may_come_in_pieces_and_late(void **state)
 	kill_daemon();
 	int on = 1, peer = peer_connect();
 	setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	signal(SIGALRM, on_signal); /* restarts nothing of ours */
+	signal(SIGALRM, on_signal); /* the library's own calls are interrupted and not restarted */
 	assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
 	assert_int_equal(pthread_create(&thread, NULL, dribble, &peer), 0);
 	int fd = accept(listener, NULL, NULL);
@@ -367,7 +368,7 @@ static void test_a_proposal_may_come_in_pieces_and_late(void **state)
 	close(peer);
 }
 
-/* A peer that has declined expects its program's bytes, and no Decline. */
+/* A peer that has sent Decline expects the program's bytes, and no Decline. */
 static void test_a_peer_that_gave_up_is_sent_nothing(void **state)
 {
 	(void)state;
@@ -396,13 +397,13 @@ static void test_garbage_is_reset(void **state)
 		uint8_t bad[SMCR_CLC_MAX_LEN];
 		memcpy(bad, buf, len);
 		if (i == 0)
-			bad[0] = 'G'; /* from its first byte on */
+			bad[0] = 'G'; /* wrong from the first byte on */
 		else if (i == 1)
 			bad[4] = SMCR_CLC_ACCEPT;
 		else if (i == 2)
 			bad[len - 1] ^= 1;
 		else
-			bad[5] = 0xFF; /* the length */
+			bad[5] = 0xFF; /* a wrong length */
 		int peer = peer_connect();
 		say(peer, bad, i == 0 ? 1 : len);
 		pre_net_wait(listener, POLLIN);
@@ -417,7 +418,7 @@ static void test_garbage_is_reset(void **state)
 	expect_dropped(peer);
 }
 
-/* However many there are, they have had their time together. */
+/* accept() waits for all silent peers together no longer than for one. */
 static void test_silent_peers_are_bounded(void **state)
 {
 	(void)state;
@@ -456,7 +457,7 @@ static void test_a_peer_that_is_gone_is_dropped(void **state)
 		close(peer);
 		pre_net_wait(listener, POLLIN);
 		int fd = accept(listener, NULL, NULL);
-		if (fd >= 0) { /* it closed in good order: end of file, and not a byte before it */
+		if (fd >= 0) { /* the peer closed in good order: end of file and no bytes */
 			char byte;
 			assert_int_equal(i, 1);
 			assert_int_equal(recv(fd, &byte, 1, 0), 0);
@@ -508,7 +509,7 @@ static void test_required_connections_are_reset(void **state)
 
 /* ---- few descriptors */
 
-/* As many numbers are free as the test wants. */
+/* Open descriptors until only `free_after` more can be opened. */
 static int fill_descriptors(int free_after, int fds[64])
 {
 	const struct rlimit limit = { 64, 64 };
@@ -602,7 +603,7 @@ static void test_connect_again_when_the_new_daemon_has_no_bpf(void **state)
 	expect_connect_again();
 }
 
-/* The last test: for a minute nothing is promised. */
+/* This has to be the last test: afterwards the library promises nothing for a minute. */
 static void test_the_daemon_of_another_namespace(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The path of the daemon's socket leads nowhere any more, as after chroot(). */
+/* The daemon when the path of its socket leads nowhere, as after chroot(). */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -38,7 +38,7 @@ static void test_connections_begin_and_live_on(void **state)
 	int peer = peer_connect(), before = accept(listener, NULL, NULL);
 	assert_int_equal(pre_net_kernel_family(before), AF_UNIX);
 	lose_sight();
-	/* One that lives: options, names, outcome. */
+	/* A connection that exists: options, names, outcome. */
 	assert_int_equal(setsockopt(before, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), 0);
 	assert_int_equal(getsockopt(before, IPPROTO_TCP, TCP_NODELAY, &got, &len), 0);
 	assert_int_equal(got, 1);
@@ -51,7 +51,7 @@ static void test_connections_begin_and_live_on(void **state)
 	pre_net_exchange(before, peer);
 	close(before);
 	close(peer);
-	/* New ones. */
+	/* New connections. */
 	peer = peer_connect();
 	int fd = accept(listener, NULL, NULL);
 	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
@@ -72,29 +72,29 @@ static void test_connections_begin_and_live_on(void **state)
 	close(client);
 }
 
-/* A process that looks for the daemon only now, in a child of its own. */
+/* The process looks for the daemon for the first time now. Run in a child process. */
 static void test_a_first_look(void **state)
 {
 	(void)state;
 	lose_sight();
-	kill(smcrd.pid, SIGSTOP); /* nothing is asked of it */
+	kill(smcrd.pid, SIGSTOP); /* the look must not need an answer of the daemon */
 	assert_true(pre_daemon_usable(false));
 	kill(smcrd.pid, SIGCONT);
 }
 
-/* ---- somebody else at the address */
+/* ---- another user's process at the address */
 
 static int bind_abstract(void)
 {
 	int fd = pre_net_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC);
-	/* The daemon's end may take a moment. */
+	/* The daemon may take a moment to end. */
 	while (bind(fd, (struct sockaddr *)&pre_settings.daemon_abstract,
 		    pre_settings.daemon_abstract_len) < 0)
 		assert_int_equal(errno, EADDRINUSE);
 	return fd;
 }
 
-/* Takes connections as another user, and exits with 0 if nothing was ever sent to it. */
+/* Accept connections as another user. Exits with 0 if nothing was ever sent on them. */
 static pid_t squat(int fd)
 {
 	int ready[2];
@@ -119,7 +119,7 @@ static pid_t squat(int fd)
 	}
 	close(ready[1]);
 	assert_int_equal(read(ready[0], &byte, 1), 1);
-	/* Left open: it tells of connections. */
+	/* This end of the pipe stays open: the child writes to it for each connection. */
 	assert_int_equal(fcntl(ready[0], F_DUPFD_CLOEXEC, 100) >= 0, 1);
 	close(ready[0]);
 	return pid;
@@ -151,7 +151,7 @@ static void test_a_squatter_gets_nothing(void **state)
 	assert_int_equal(pre_net_kernel_family(client), AF_INET);
 	close(client);
 	int status;
-	assert_int_equal(waitpid(pid, &status, WNOHANG), 0); /* it still waits for a byte */
+	assert_int_equal(waitpid(pid, &status, WNOHANG), 0); /* no byte has been sent to it */
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	close(fd);
@@ -169,7 +169,7 @@ static int call_abstract(void)
 	return -1;
 }
 
-/* One that never accepts, and has let others in until no more can wait. */
+/* Another process listens at the address, never accepts, and its queue is full. */
 static void test_a_full_squatter_holds_nobody_up(void **state)
 {
 	(void)state;
@@ -196,11 +196,11 @@ static void test_who_is_trusted(void **state)
 	(void)state;
 	int pair[2];
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	assert_true(pre_pair_is_trusted(pair[0])); /* ourselves */
+	assert_true(pre_pair_is_trusted(pair[0])); /* made by this process */
 	close(pair[0]);
 	close(pair[1]);
 	int tcp = pre_net_socket(AF_INET, SOCK_STREAM);
-	assert_false(pre_pair_is_trusted(tcp)); /* nobody */
+	assert_false(pre_pair_is_trusted(tcp)); /* no credentials */
 	close(tcp);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The data path through shared memory, with the library's calls on one side and the daemon's part
- * played by tests/lib/path_daemon.c. Raw system calls in the same program are what outsiders make.
+ * The data path through shared memory. The library's calls are on one side, tests/lib/path_daemon.c
+ * plays the daemon on the other. Raw system calls in the same program stand for outsiders,
+ * processes that have the pair end but not the library.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -133,7 +134,7 @@ struct stream {
 	uint64_t at, end;
 	int fd;
 	bool sends;
-	bool library, outside; /* whose calls */
+	bool library, outside; /* which of the two makes the calls */
 	bool failed;
 	const char *what;
 };
@@ -215,7 +216,7 @@ static void *move(void *arg)
 	return NULL;
 }
 
-/* Everything both ways at once. */
+/* Send TOTAL bytes in both directions at the same time. */
 static void exchange(bool outside, uint64_t seed)
 {
 	struct stream streams[4] = {
@@ -282,7 +283,7 @@ static void test_a_head_makes_it_readable(void **state)
 	assert_int_equal(errno, EAGAIN);
 }
 
-/* All bytes of `len` are there, wherever. */
+/* Wait until FIONREAD counts `len` bytes, in memory and pair together. */
 static void await_bytes(int len)
 {
 	int n = 0;
@@ -303,7 +304,8 @@ static void test_fionread_counts_both(void **state)
 	await_bytes(sizeof(buf) - 1000);
 }
 
-/* Who was told of bytes gets some, also while they are on their way from the memory to the pair. */
+/* After poll() has reported bytes, a read gets some, even while the daemon moves them from the
+ * memory to the pair. */
 static void test_bytes_that_were_told_are_there(void **state)
 {
 	(void)state;
@@ -368,7 +370,7 @@ static void test_oneshot_and_exclusive(void **state)
 	close(other);
 }
 
-/* A program that writes without waiting is told when there is room again, and not before. */
+/* poll() reports a full socket writable when it takes bytes again, and not before. */
 static void test_writable_when_there_is_room(void **state)
 {
 	(void)state;
@@ -385,7 +387,7 @@ static void test_writable_when_there_is_room(void **state)
 		n = write(fd, buf, sizeof(buf));
 		assert_true(n > 0 || errno == EAGAIN);
 	}
-	/* The daemon may go on for a while: until everything between here and the peer is full. */
+	/* The daemon may take more for a while, until everything up to the peer is full. */
 	for (int quiet = 0; quiet < 20; quiet++) {
 		for (size_t i = 0; i < sizeof(buf); i++)
 			buf[i] = byte_at(sent + i);
@@ -438,7 +440,7 @@ static void test_limits_and_signals(void **state)
 	on_alarm(pass, 0, 20000);
 	assert_int_equal(read(fd, buf, 1), -1);
 	assert_int_equal(errno, EINTR);
-	/* A write that waits is done in part, then the signal or the limit ends it. */
+	/* A write that waits has written a part when the signal or the time limit ends it. */
 	on_alarm(pass, SA_RESTART, 200000);
 	ssize_t n = write(fd, buf, sizeof(buf));
 	assert_true(n > 0 && n < (ssize_t)sizeof(buf));
@@ -465,7 +467,7 @@ static void test_a_reader_that_waits_is_woken(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, put_later, (void *)(uintptr_t) "hello"), 0);
 	assert_int_equal(read(fd, buf, sizeof(buf)), 5);
 	pthread_join(thread, NULL);
-	/* A signal whose handler returns to a restarted call does not lose anything. */
+	/* A signal whose handler restarts the call loses no bytes. */
 	assert_int_equal(pthread_create(&thread, NULL, put_later, (void *)(uintptr_t) "again"), 0);
 	on_alarm(pass, SA_RESTART, 10000);
 	assert_int_equal(read(fd, buf, sizeof(buf)), 5);
@@ -484,7 +486,7 @@ static void test_waitall(void **state)
 	pthread_join(s.thread, NULL);
 	for (size_t i = 0; i < sizeof(out); i++)
 		assert_int_equal(out[i], byte_at(i));
-	/* With a limit the kernel counts. */
+	/* With a time limit (SO_RCVTIMEO) the kernel does the waiting. */
 	const struct timeval limit = { .tv_usec = 50000 };
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
 	put(peer, buf, 5000);
@@ -506,7 +508,7 @@ static void test_low_water_mark(void **state)
 	pthread_join(thread, NULL);
 }
 
-/* Whoever peeks outside for more than a head gets it after a while. */
+/* An outsider that peeks for more bytes than the daemon has forwarded gets them after a while. */
 static void test_heads_grow(void **state)
 {
 	(void)state;
@@ -547,7 +549,7 @@ static void test_longjmp_out_of_reads(void **state)
 	struct random random = { 9 };
 	for (int i = 0; i < 30; i++)
 		leave_a_read(&random);
-	/* Readers that never ended do not keep the next ones from their bytes. */
+	/* Readers that left in the middle do not keep later readers from their bytes. */
 	put(peer, "still here", 10);
 	assert_int_equal(ready(fd, POLLIN, WAIT), POLLIN);
 	assert_int_equal(read(fd, buf, 20), 10);
@@ -590,13 +592,13 @@ static void test_cancellation(void **state)
 	pthread_t thread;
 	void *result;
 	char c = 'x';
-	/* One that sleeps. */
+	/* A reader that sleeps. */
 	assert_int_equal(pthread_create(&thread, NULL, read_for_ever, NULL), 0);
 	usleep(20000);
 	assert_int_equal(pthread_cancel(thread), 0);
 	assert_int_equal(pthread_join(thread, &result), 0);
 	assert_ptr_equal(result, PTHREAD_CANCELED);
-	/* One that always finds something. */
+	/* A reader that always finds bytes. */
 	static uint8_t plenty[RING];
 	put(peer, plenty, sizeof(plenty));
 	assert_int_equal(pthread_create(&thread, NULL, read_for_ever, NULL), 0);
@@ -611,7 +613,7 @@ static void test_cancellation(void **state)
 		assert_int_equal(pthread_join(thread, &result), 0);
 	}
 	assert_int_equal(atomic_load(&smcrd.page->at_work), 0);
-	/* References were given back: closing takes the memory away. */
+	/* The readers have given their references back: close() unmaps the memory. */
 	close(fd);
 	fd = -1;
 }
@@ -693,7 +695,8 @@ static void *wait_for_ten(void *arg)
 	return NULL;
 }
 
-/* The kernel tells of a reset once. It did so to a call that had received something. */
+/* The kernel reports a reset once, and has done so to a call that had received some bytes already.
+ */
 static void test_a_reset_in_the_middle_of_a_call(void **state)
 {
 	(void)state;
@@ -748,7 +751,7 @@ static void test_copies_of_a_descriptor(void **state)
 	assert_int_equal(read(fd, buf, 10), 1);
 }
 
-/* Closed behind the library's back, and the number used again. */
+/* The descriptor is closed behind the library's back, and its number used again. */
 static void test_stale_entries(void **state)
 {
 	(void)state;
@@ -761,7 +764,8 @@ static void test_stale_entries(void **state)
 	assert_int_equal(file, fd);
 	assert_int_equal(write(file, "file", 4), 4);
 	assert_int_equal(lseek(file, 0, SEEK_SET), 0);
-	assert_int_equal(pre_path_adopt(fd, smcrd.memfd, &smcrd.granted), 0); /* stale again */
+	assert_int_equal(pre_path_adopt(fd, smcrd.memfd, &smcrd.granted),
+			 0); /* makes the entry stale again */
 	assert_int_equal(read(file, buf, 10), 4);
 	assert_memory_equal(buf, "file", 4);
 	assert_int_equal(pre_path_adopt(fd, smcrd.memfd, &smcrd.granted), 0);
@@ -853,7 +857,7 @@ static void test_killed_at_any_moment(void **state)
 	for (int round = 0; round < 20; round++) {
 		pid_t child = fork();
 		if (child == 0) {
-			/* Its bytes are all the same, so that nobody minds how many came. */
+			/* All bytes are equal, so that it does not matter how many arrive. */
 			memset(buf, 'k', sizeof(buf));
 			for (;;) {
 				write(fd, buf, 1 + random_below(&random, 3000));
@@ -867,7 +871,7 @@ static void test_killed_at_any_moment(void **state)
 		kill(child, SIGKILL);
 		waitpid(child, NULL, 0);
 	}
-	/* Whoever is left gets through, both ways. */
+	/* The process that is left can send and receive everything. */
 	pthread_t thread;
 	void *found;
 	assert_int_equal(pthread_create(&thread, NULL, get_until_end, &smcrd), 0);

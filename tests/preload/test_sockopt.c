@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* getsockopt() and setsockopt() on pair ends, compared with a TCP socket where there is a choice.
+/* getsockopt() and setsockopt() on pair ends, compared with those on a TCP socket where possible.
  * Needs root. */
 #include <errno.h>
 #include <linux/tcp.h>
@@ -47,7 +47,7 @@ static void test_what_kind_of_socket(void **state)
 	assert_int_equal(get_int(fd, SOL_SOCKET, SO_PROTOCOL), IPPROTO_TCP);
 	assert_int_equal(get_int(fd, SOL_SOCKET, SO_ACCEPTCONN), 0);
 	assert_int_equal(smcrd.script->sockopts, 0);
-	/* No process is at the other end, as far as the program can see. */
+	/* The program must not see a process at the other end, as with TCP. */
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len), 0);
@@ -56,7 +56,7 @@ static void test_what_kind_of_socket(void **state)
 	PROVES("SOCK-1");
 }
 
-/* Set and read back, by way of the daemon. */
+/* Options are set and read back through the daemon. */
 static void test_options_of_the_tcp_socket(void **state)
 {
 	(void)state;
@@ -131,7 +131,8 @@ static void test_options_of_the_own_end(void **state)
 	close(fd);
 }
 
-/* A pair end's own send buffer decides when it counts as writable: never touched. */
+/* The pair end's own send buffer decides when the pair end is writable, so buffer sizes that the
+ * program sets do not change it. */
 static void test_buffer_sizes_leave_the_pair_alone(void **state)
 {
 	(void)state;
@@ -185,8 +186,8 @@ static void test_errors(void **state)
 	close(fd);
 }
 
-/* vsftpd passes its data connections to such a process, and ends a transfer for which an option
- * cannot be set. */
+/* vsftpd passes its data connections to a process that cannot reach the daemon, and ends a transfer
+ * if an option cannot be set. */
 static void test_a_daemon_out_of_reach(void **state)
 {
 	(void)state;

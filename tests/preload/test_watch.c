@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory of epoll registrations: what it keeps, what it forgets, and when it says so. */
+/* The library's record of epoll registrations: what it keeps, what it forgets, and when it tells.
+ */
 #include <pthread.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -40,7 +41,7 @@ static void test_set_change_drop(void **state)
 	assert_int_equal(list[0].event.data.u64, 1);
 	assert_int_equal(list[1].epfd, 101);
 	assert_true(list[1].event.data.u64 == UINT64_MAX);
-	/* Once more for the same pair replaces it. */
+	/* A new registration of the same socket with the same epoll replaces the old one. */
 	e = event(EPOLLRDHUP, 3);
 	pre_watch_set(100, fd, cookie, &e);
 	e = event(EPOLLIN, 4);
@@ -48,7 +49,7 @@ static void test_set_change_drop(void **state)
 	assert_int_equal(pre_watch_list(fd, cookie, list), 2);
 	assert_int_equal(list[0].event.events, EPOLLRDHUP);
 	assert_int_equal(list[1].event.data.u64, 4);
-	/* Of another socket with that number there is nothing. */
+	/* Another socket with that number has no registration. */
 	assert_int_equal(pre_watch_list(fd, cookie + 1, list), 0);
 	pre_watch_drop(100, fd);
 	assert_int_equal(pre_watch_list(fd, cookie, list), 1);
@@ -58,7 +59,9 @@ static void test_set_change_drop(void **state)
 	close(fd);
 }
 
-/* Sockets closed without EPOLL_CTL_DEL leave entries that make room when it is needed. */
+/* Sockets closed without EPOLL_CTL_DEL leave stale entries, which are replaced when space is
+ * needed.
+ */
 static void test_stale_entries_make_room(void **state)
 {
 	(void)state;
@@ -80,8 +83,8 @@ static void test_stale_entries_make_room(void **state)
 	close(fd);
 }
 
-/* What finds no room is not silently lost: the socket stays on TCP. Last in this program, for the
- * number stays marked. */
+/* A registration that does not fit is not lost silently: the socket stays on TCP. This has to be
+ * the last test in this program, because the number stays marked. */
 static void test_overflow_is_told(void **state)
 {
 	(void)state;

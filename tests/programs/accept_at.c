@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that was started with its listener: accepts from descriptor FD, sends back what it gets,
- * one connection after the other, and says "served" on standard output for each of them. Ends with
- * status 3 if a connection begins with a CLC message. usage: accept_at FD
+ * A server that inherits its listener as descriptor FD. It accepts one connection after the other,
+ * sends back what it gets, and prints "served" for each. It ends with status 3 if a connection
+ * begins with a CLC message. usage: accept_at FD
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An ordinary threaded TCP server that does what each byte it gets asks for:
+ * An ordinary threaded TCP server. Each byte that it gets is a command:
  *
  *   e  send "e"                    w  send end of file, and go on
- *   r  reset the connection        c  close it
+ *   r  reset the connection        c  close the connection
  *   u  send "abc", "d" as urgent data, "ef"
- *   m  say where the urgent byte is in what follows, and which: "3 d"
+ *   m  tell where the urgent byte is in what follows, and its value: "3 d"
  *   f  send FLOOD bytes, "!" as urgent data, "end"
  *   k  read no more, and keep the connection
  *
@@ -40,7 +40,7 @@ static void flood(int fd)
 	send(fd, "end", 3, MSG_NOSIGNAL);
 }
 
-/* Reads up to the mark, as telnetd does. */
+/* Read up to the urgent mark, as telnetd does. */
 static void find_mark(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLPRI };

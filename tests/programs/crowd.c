@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many TCP connections that are open at the same time and carry little.
+ * Many TCP connections that are open at the same time and carry little data.
  *
  *   crowd serve ADDRESS PORT             send back what comes, on as many connections as there are
  *   crowd connect ADDRESS PORT COUNT     open COUNT connections, 64 bytes there and back on each
  *
- * Prints "listening" or "open". Each line on standard input has the client send 64 bytes there and
- * back on each connection again, and print "answered"; at the end of its input it closes all of
- * them and prints "closed". Exit status 0, 1 (said why), 2: usage.
+ * Prints "listening" or "open". For each line on standard input the client sends 64 bytes there and
+ * back on each connection again, and prints "answered". At the end of the input it closes all
+ * connections and prints "closed". Exit status 0; 1: failed, with the reason on standard error; 2:
+ * usage.
  */
 #include <arpa/inet.h>
 #include <errno.h>

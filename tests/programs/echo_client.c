@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An ordinary TCP client of echo_server: sends bytes that tell their place in the stream, checks
- * what comes back, in one of the ways that programs use sockets.
+ * An ordinary TCP client of echo_server. It sends bytes that show their place in the stream, and
+ * checks what comes back, in one of the ways in which programs use sockets.
  *
  *   echo_client ADDRESS PORT [--bytes N] [--connections N] [--way block|epoll|select|threads]
  *               [--repeat N] [--half-close] [--hold]
  *
  *   --way epoll        registered with edge-triggered epoll before a non-blocking connect()
  *   --way select       non-blocking connect(), select()
- *   --way threads      a thread a connection, each as in block
- *   --repeat N         all of it N times, one after the other
- *   --half-close       shutdown(SHUT_WR) when all is sent; the end of file must follow the last
- * byte
- *   --hold             stay connected until killed, when all is done
+ *   --way threads      a thread for each connection, each as in block
+ *   --repeat N         do everything N times, one after the other
+ *   --half-close       shutdown(SHUT_WR) when all is sent; end of file must follow the last byte
+ *   --hold             when all is done, stay connected until killed
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -57,7 +56,7 @@ static void fail(const struct conn *conn, const char *what)
 	exit(1);
 }
 
-/* Byte at a place in the stream of a connection. */
+/* The byte at this place in the stream of a connection. */
 static unsigned char content(int id, uint64_t at)
 {
 	uint64_t x = (at >> 3) * 0x9E3779B97F4A7C15u + (uint64_t)id * 0xBF58476D1CE4E5B9u;
@@ -129,7 +128,7 @@ static void open_socket(struct conn *conn, int flags)
 		fail(conn, "socket");
 }
 
-/* Asks as programs do: who is the peer, what became of connect()? */
+/* Ask what programs ask after connect(): who is the peer, and has connect() succeeded? */
 static void check_connected(struct conn *conn)
 {
 	struct sockaddr_in peer = { 0 };

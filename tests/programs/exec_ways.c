@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program that starts another one in each of the ways that there are, with an environment of its
- * own making.
+ * A program that starts another program in each way that exists, with an environment that it makes
+ * itself.
  *
  *   exec_ways WAY PROGRAM [ARGUMENT] [NAME=VALUE]..
  *
- * PROGRAM gets ARGUMENT unless that is "-", and the environment NAME=VALUE.. and nothing else.
+ * PROGRAM gets ARGUMENT unless that is "-". Its environment is NAME=VALUE.. and nothing else.
  *   execve execv execvp execvpe execl execlp execle fexecve execveat    become PROGRAM
  *   posix_spawn posix_spawnp     start it
- *   path-only                    fexecve() of a descriptor that cannot be read from
+ *   path-only                    fexecve() of a descriptor that cannot be read
  *   none                         execve() with NULL for the environment
- *   large, vfork-large           execve() with 20000 more variables, the latter after vfork()
- *   vfork                        some threads start it at once, some times, by vfork() and execve()
- *   handler                      execve() in a signal handler, on a stack of its own
+ *   large                        execve() with 20000 more variables
+ *   vfork-large                  the same after vfork()
+ *   vfork                        several threads start it at once, repeatedly, by vfork() and
+ * execve() handler                      execve() in a signal handler, on a stack of its own
  */
 #include <errno.h>
 #include <fcntl.h>

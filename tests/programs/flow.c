@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The shapes of the interoperability matrix: one program as client and as server, over AF_SMC or
- * over plain TCP (which smcr-run takes to SMC-R). Every byte tells its place in its stream and is
+ * The traffic shapes of the interoperability matrix. One program is client and server, over AF_SMC
+ * or over TCP, which smcr-run turns into SMC-R. Every byte shows its place in its stream and is
  * checked.
  *
  *   flow [OPTIONS] serve ADDRESS PORT SHAPE [AMOUNT]
  *   flow [OPTIONS] connect ADDRESS PORT SHAPE [AMOUNT]
  *
  *   --smc        sockets of the family AF_SMC
- *   --seconds N  the end of everything (100)
+ *   --seconds N  fail when the run takes longer (100)
  *
- *   echo       AMOUNT requests and answers of 1 to 5000 bytes (100)
- *   bulk       AMOUNT bytes each way at the same time, then the end of each stream (4 MB)
- *   stall      first one way, then the other, to a receiver that reads nothing until nothing more
- * arrives: the sender has to find itself blocked before it has sent AMOUNT bytes (100 MB) half
- * AMOUNT bytes, shutdown(SHUT_WR), and twice that back; then the same from the server (100 kB)
- * urgent     500 bytes, one urgent byte, 1000 bytes; first from the client, then from the server
- * abort      close() with unread data: the other side gets ECONNRESET; first the server closes,
- * then the client (AMOUNT bytes are sent: 100 kB) many       AMOUNT connections at a time, 100
- * bytes each way on each (200)
+ * Shapes, with the default of AMOUNT in parentheses:
  *
- * "listening" tells that the server does; the last line begins with "ok", or with "failed". Exit
- * status 0, 1, and 2 for wrong usage.
+ *   echo    AMOUNT requests and answers of 1 to 5000 bytes (100)
+ *   bulk    AMOUNT bytes each way at the same time, then the end of each stream (4 MB)
+ *   stall   to a receiver that reads only when nothing more arrives: the sender has to be blocked
+ *           before it has sent AMOUNT bytes (100 MB); first from the client, then from the server
+ *   half    AMOUNT bytes, shutdown(SHUT_WR), and twice as many bytes back (100 kB); first from the
+ *           client, then from the server
+ *   urgent  500 bytes, one urgent byte, 1000 bytes; first from the client, then from the server
+ *   abort   close() with unread data: the other side, which sends AMOUNT bytes (100 kB), gets
+ *           ECONNRESET; first the server closes, then the client
+ *   many    AMOUNT connections at a time, 100 bytes each way on each (200)
+ *
+ * The server prints "listening" when it listens. The last line begins with "ok" or "failed". Exit
+ * status 0 or 1; 2: usage.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -47,7 +50,7 @@
 #define SMCPROTO_SMC6 1 /* over IPv6 */
 
 #define CHUNK        65536
-#define STALL_MS     400 /* not writable for so long is blocked */
+#define STALL_MS     400 /* a socket that is not writable for so long is blocked */
 #define STALL_MORE   500000
 #define QUIET_MS     2000 /* nothing more arrived for so long: the sender is blocked */
 #define URGENT_AT    500
@@ -68,7 +71,7 @@ static struct {
 static int listener = -1;
 static const char *step = "start";
 
-/* One direction has `key`, the other `key + 1`; the connection's number makes them differ. */
+/* Each direction of each connection has a key of its own, which decides its bytes. */
 struct conn {
 	int fd;
 	uint32_t tx_key, rx_key;
@@ -87,7 +90,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *for
 	_exit(1);
 }
 
-/* SIGALRM: nothing here takes so long unless it hangs. */
+/* SIGALRM: a run takes so long only if it hangs. */
 static void too_long(int sig)
 {
 	static const char text[] = "failed: too long in: ";
@@ -98,7 +101,7 @@ static void too_long(int sig)
 	_exit(1);
 }
 
-/* ---- bytes that tell their place */
+/* ---- bytes that show their place */
 
 static uint8_t byte_at(uint32_t key, uint64_t at)
 {
@@ -277,7 +280,7 @@ static void shape_bulk(void)
 	close(conn.fd);
 }
 
-/* Until nothing more arrives. */
+/* Wait until nothing more arrives. */
 static void wait_until_quiet(int fd)
 {
 	int before = 0, now = 0, quiet = 0;
@@ -291,7 +294,7 @@ static void wait_until_quiet(int fd)
 	}
 }
 
-/* Until blocked, and a little more; the other side tells how much it got. */
+/* Send until blocked, and a little more. The other side tells how much it has received. */
 static void stall_send(struct conn *conn)
 {
 	uint64_t end = opt.amount, got = 0;
@@ -414,7 +417,7 @@ static void shape_urgent(void)
 	}
 }
 
-/* Send to one who closes without reading all of it. */
+/* Send to a peer that closes without reading everything. */
 static void send_until_reset(struct conn *conn)
 {
 	uint8_t buf[1000];
@@ -432,7 +435,7 @@ static void send_until_reset(struct conn *conn)
 	ssize_t n = recv(conn->fd, buf, 1, 0);
 	if (n > 0)
 		fail("data came");
-	/* AF_SMC wakes a reader before it notes the reset: the next call tells. */
+	/* AF_SMC wakes a reader before it notes the reset; the next call reports it. */
 	for (int i = 0; n == 0 && opt.smc && i < 100; i++) {
 		n = send(conn->fd, buf, 1, MSG_NOSIGNAL) < 0 ? -1 : 0;
 		poll(NULL, 0, 10);
@@ -459,7 +462,8 @@ static void shape_abort(void)
 	}
 }
 
-/* Connections need not be accepted in the order in which they were made. */
+/* The client tells its connection's number, because connections may be accepted in another order.
+ */
 static void greet(struct conn *conn, uint32_t number)
 {
 	if (send(conn->fd, &number, sizeof(number), MSG_NOSIGNAL) != sizeof(number))

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes both ways at once, moved by the C library's functions and by raw system calls in turn, from
- * two threads and a child process that writes first. Every byte tells its place in its stream.
+ * Sends bytes both ways at once, by the C library's functions and by raw system calls in turn, from
+ * two threads and a child process that writes first. Every byte shows its place in its stream.
  *
  *   mix serve ADDRESS PORT BYTES SEED
  *   mix connect ADDRESS PORT BYTES SEED
  *
- * Prints "listening" if it serves, and at the end "whole"; "reset" where a reset ended it; or what
- * is wrong, with exit status 1.
+ * A server prints "listening". The last line is "whole"; "reset" if a reset ended the connection;
+ * or what is wrong, with exit status 1.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -48,8 +48,8 @@ static uint32_t chance(uint64_t *state, uint32_t of)
 	return (uint32_t)(*state >> 33) % of;
 }
 
-/* The kernel reports a reset once. The thread that hears of it may say so after the other one,
- * which sees an end of the stream. */
+/* The kernel reports a reset once. The thread that gets the report may print it only after the
+ * other thread has seen the end of the stream. */
 static bool failed(const char *what)
 {
 	const char *none = NULL, *early = ended_early;
@@ -141,7 +141,8 @@ static void *receive(void *arg)
 	return NULL;
 }
 
-/* Its pages may be in a queue long after sendfile() has returned: they do not change. */
+/* The file's pages may be in a queue long after sendfile() has returned, so they must not change.
+ */
 static bool make_file(void)
 {
 	static uint8_t buf[IN_FILE];

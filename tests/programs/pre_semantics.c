@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asks of TCP sockets everything that programs ask, and prints the answers, one a line. Run with
- * and without SMC-R the output must be the same but for what tests/bats/semantics.diff lists.
+ * Makes the socket calls that programs make, and prints the results, one a line. With and without
+ * SMC-R the output must be the same, but for the differences in tests/bats/semantics.diff.
  *
  *   pre_semantics ADDRESS PORT   a client of echo_server at PORT and command_server at PORT + 2;
  *                                nobody may listen at PORT + 1
@@ -31,14 +31,14 @@
 
 static struct sockaddr_in server;
 
-/* ---- answers */
+/* ---- results */
 
 static void number(const char *what, long value)
 {
 	printf("%s: %ld\n", what, value);
 }
 
-/* A result, or the name of the error. */
+/* Print a result, or the name of the error. */
 static void result(const char *what, long rc)
 {
 	if (rc < 0)
@@ -75,7 +75,7 @@ static short wait_for(int fd, short events)
 	int ready;
 	do
 		ready = poll(&p, 1, 10000);
-	while (ready < 0 && errno == EINTR); /* SIGURG */
+	while (ready < 0 && errno == EINTR); /* SIGURG interrupts poll() */
 	if (ready <= 0)
 		give_up("poll");
 	return p.revents;
@@ -120,7 +120,8 @@ static void read_whole(int fd, size_t len)
 	}
 }
 
-/* To command_server. The first command is "e", so that it has the connection by now. */
+/* Connect to command_server and send commands. The first one is "e": its answer shows that the
+ * server has the connection. */
 static int commanded(const char *commands)
 {
 	int fd = connected_at(2);
@@ -209,7 +210,8 @@ static void refused_connect(void)
 	close(fd);
 }
 
-/* What send() and recv() say if nobody asks for the outcome. */
+/* send() and recv() after connect() in progress was refused, when nobody has asked for the outcome.
+ */
 static void refused_without_a_look(void)
 {
 	puts("# refused connect, no look at the outcome");
@@ -236,7 +238,7 @@ static int disconnect_it(int fd)
 	return connect(fd, &none, sizeof(none));
 }
 
-/* connect() with AF_UNSPEC, and what the socket is good for afterwards. */
+/* connect() with AF_UNSPEC, and what the socket can do afterwards. */
 static void disconnect(void)
 {
 	puts("# disconnect");
@@ -305,7 +307,7 @@ static void options(void)
 	set_option("SO_PRIORITY", fd, SOL_SOCKET, SO_PRIORITY, 5);
 	set_option("IP_TOS", fd, IPPROTO_IP, IP_TOS, 0x20);
 	set_option("IP_TTL", fd, IPPROTO_IP, IP_TTL, 33);
-	/* Erlang sets these on every connection that it accepts, and closes it where that fails. */
+	/* Erlang sets these on every connection that it accepts, and closes it if that fails. */
 	set_option("IP_RECVTOS", fd, IPPROTO_IP, IP_RECVTOS, 1);
 	set_option("IP_RECVTTL", fd, IPPROTO_IP, IP_RECVTTL, 1);
 	set_option("IP_RECVTTL", fd, IPPROTO_IP, IP_RECVTTL, 0);
@@ -466,7 +468,7 @@ static void half_close(void)
 	close(fd);
 }
 
-/* The peer keeps its side. */
+/* shutdown() of both directions, while the peer keeps its side open. */
 static void shut_both_ways(void)
 {
 	puts("# shut both ways");
@@ -480,7 +482,7 @@ static void shut_both_ways(void)
 	close(fd);
 }
 
-/* What the peer sends afterwards. */
+/* shutdown() for reading, and what the peer sends afterwards. */
 static void shut_for_reading(void)
 {
 	puts("# shut for reading");
@@ -593,7 +595,8 @@ static int state_of(int fd)
 	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0 ? -1 : info.tcpi_state;
 }
 
-/* The state that it comes to: the peer's kernel may have to acknowledge something first. */
+/* Wait until TCP_INFO tells this state: the peer's kernel may have to acknowledge something first.
+ */
 static void state_becomes(int fd, int state)
 {
 	for (int i = 0; i < 5000 && state_of(fd) != state; i++)
@@ -703,7 +706,7 @@ static void device_controls(void)
 	fd = commanded("ek");
 	static char block[65536];
 	size_t sent = 0;
-	do /* until it stays full */
+	do /* until the socket stays full */
 		for (ssize_t n; (n = send(fd, block, sizeof(block), MSG_DONTWAIT)) > 0;)
 			sent += (size_t)n;
 	while (poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, 500) > 0);
@@ -738,7 +741,7 @@ static void await_urgent(int fd)
 	FD_ZERO(&exceptions);
 	FD_SET(fd, &exceptions);
 	result("select", select(fd + 1, NULL, NULL, &exceptions, NULL));
-	/* A TCP socket does not count what is behind the mark. */
+	/* FIONREAD of a TCP socket does not count bytes behind the urgent mark. */
 	while (ioctl(fd, FIONREAD, &waiting) == 0 && waiting < 3)
 		usleep(1000);
 }
@@ -841,7 +844,7 @@ static void epoll_before_connect(bool edge)
 	char buf[8];
 	result("add", epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event));
 	result("connect", connect_to(fd, 0));
-	/* An unconnected TCP socket has told of itself before connect(), edges too. */
+	/* An unconnected TCP socket reports events before connect(), with edge trigger too. */
 	do
 		result("wait", epoll_wait(ep, &event, 1, 10000));
 	while (event.events & EPOLLHUP);

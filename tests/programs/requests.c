@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ordinary TCP clients that connect, ask, verify the answer, and begin again, until told to stop;
- * and the server that they ask. For tests that restart smcrd meanwhile: what do programs see of it?
+ * Ordinary TCP clients that connect, send a request, verify the answer, and begin again, until told
+ * to stop; and their server. Tests restart smcrd meanwhile to see what programs notice.
  *
  *   requests serve ADDRESS PORT
  *   requests ask ADDRESS PORT [--clients N] [--pause MS] [--size BYTES]
  *
- *   serve      a thread a connection; PORT is served by a blocking accept(), PORT + 1 by poll() and
- *              a listener that does not block
- *   --clients  processes that ask, each of them one connection after the other (10)
- *   --pause    at most so long between two requests of a connection (20)
- *   --size     at most so many bytes in a request and in an answer (100000)
+ *   serve      a thread for each connection; PORT is served by a blocking accept(), PORT + 1 by
+ *              poll() and a listener that does not block
+ *   --clients  client processes, each of which makes one connection after the other (10)
+ *   --pause    longest pause between two requests of a connection (20)
+ *   --size     most bytes in a request and in an answer (100000)
  *
  * A connection carries one to three requests. Who closes first, whether connect() blocks, whether
- * the client ends its direction early, and all sizes and contents come from a generator. SIGTERM
- * ends: clients finish their connection. Lines on standard output; times in seconds of
- * CLOCK_MONOTONIC, which all processes of a machine share:
+ * the client ends its direction early, and all sizes and contents are random. After SIGTERM clients
+ * finish their connection and end. Lines on standard output; times in seconds of CLOCK_MONOTONIC,
+ * which all processes of a machine share:
  *
  *   ready
- *   now ok N pair N open N      ten times a second: connections that were right, those of them that
- *                               were no TCP sockets at their end (SMC-R, or relayed), those open
+ *   now ok N pair N open N      ten times a second: connections that were right; how many of them
+ *                               were no TCP sockets at their end (SMC-R, or relayed); those open
  *   event SIDE WHAT start T end T KIND STEP bytes N port N HOW: TEXT
- *                               a connection that was not right. WHAT: reset; eof, an end of file
- *                               where none belongs; proposal, the beginning of a CLC message;
- * wrong, other bytes than were sent; hang; error. KIND: pair or tcp total WHAT N ...
+ *                               a connection that was not right. WHAT: reset; eof, an unexpected
+ *                               end of file; proposal, the beginning of a CLC message; wrong,
+ *                               other bytes than were sent; hang; error. KIND: pair or tcp
+ *   total WHAT N ...
  *
  * Exit status 0: whatever happened to connections; 1: the program itself failed; 2: usage.
  */
@@ -51,23 +52,23 @@
 
 #define SIZE_MAX_ALLOWED (1u << 24)
 #define CLIENTS_MAX      1000
-#define PATIENCE_S       40 /* more than what a rendezvous may take, 30 s */
+#define PATIENCE_S       40 /* more than the 30 s that a rendezvous may take */
 #define TICK_MS          100
 #define MAGIC_ASK        0x31304b41u
 #define MAGIC_ANSWER     0x32304b41u
 #define CLC_EYECATCHER   0xd9c3d4e2u /* E2 D4 C3 D9 as a little-endian word */
 
-/** On the wire in the byte order of the machine: both ends run on one. */
+/** Header of a message, in the byte order of the machine, on which both ends run. */
 struct head {
 	uint32_t magic;
 	uint32_t flags;
 	uint64_t seed;
 	uint32_t length;        /* of the content that follows */
-	uint32_t answer_length; /* request only */
+	uint32_t answer_length; /* in a request only */
 };
 
 #define FLAG_LAST          1u /* no further request on this connection */
-#define FLAG_SERVER_CLOSES 2u /* first, after the last answer */
+#define FLAG_SERVER_CLOSES 2u /* the server closes first, after the last answer */
 
 enum what { OK, RESET, END_OF_FILE, PROPOSAL, WRONG, HANG, FAILURE, WHATS };
 static const char *const what_names[WHATS] = { "ok",    "reset", "eof",  "proposal",
@@ -83,7 +84,7 @@ struct counts {
 struct visit {
 	int fd;
 	bool server, nonblocking;
-	const char *step; /* what it does at present */
+	const char *step; /* what the side does at present */
 	double start;
 	uint64_t received;
 	uint16_t port;       /* the client's */
@@ -127,7 +128,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* The kernel's own word: the C library's getsockopt() may be somebody else's. */
+/* Ask the kernel: the C library's getsockopt() may be interposed. */
 static bool is_tcp_socket(int fd)
 {
 	int domain = 0;
@@ -136,8 +137,8 @@ static bool is_tcp_socket(int fd)
 	       domain == AF_INET;
 }
 
-/* What is wrong with a connection; the first thing that was counts. One write() a line: many
- * processes share the file. */
+/* Report what is wrong with a connection; only the first report counts. Each line is one write(),
+ * because many processes share the file. */
 __attribute__((format(printf, 3, 4))) static void wrong(struct visit *v, enum what what,
 							const char *text, ...)
 {
@@ -208,8 +209,8 @@ static bool wait_for(struct visit *v, short events)
 	return rc > 0;
 }
 
-/* After EPIPE, what does a reader hear? As from a TCP socket the end of file that the other side
- * has sent before. */
+/* After EPIPE, read from the socket. As with TCP, the read must give the end of file that the other
+ * side has sent before. */
 static void ask_why(struct visit *v)
 {
 	char byte;
@@ -247,7 +248,7 @@ static bool send_all(struct visit *v, const void *buf, size_t len)
 	return true;
 }
 
-/** @return len; less at an end of file; -1 if the connection is over, which has been told */
+/** @return len; less at an end of file; -1: the connection failed, which has been reported */
 static ssize_t receive(struct visit *v, void *buf, size_t len)
 {
 	size_t got = 0;
@@ -270,7 +271,7 @@ static ssize_t receive(struct visit *v, void *buf, size_t len)
 	return (ssize_t)got;
 }
 
-/* Receive a message. @return 1; 0 at an end of file before it; -1 told */
+/* Receive a message. @return 1; 0: end of file before the message; -1: failed and reported */
 static int receive_message(struct visit *v, uint32_t magic, struct head *head, uint8_t *content)
 {
 	ssize_t n = receive(v, head, sizeof(*head));
@@ -408,7 +409,7 @@ static void start_serving(void)
 
 /* ---- client */
 
-/* By its port a connection that fails can be found in other logs. */
+/* Note the client's port, by which a failed connection can be found in other logs. */
 static void note_port(struct visit *v)
 {
 	struct sockaddr_in own = { 0 };
@@ -447,7 +448,7 @@ static bool ask_once(struct visit *v, uint8_t *buf, uint64_t *chance, uint32_t f
 	if (!send_message(v, buf, &head))
 		return false;
 	if ((flags & FLAG_LAST) && below(chance, 2) && shutdown(v->fd, SHUT_WR) < 0) {
-		/* What TCP says after a reset. */
+		/* ENOTCONN is what TCP gives after a reset. */
 		wrong_errno(v, errno == ENOTCONN ? ECONNRESET : errno);
 		return false;
 	}
@@ -503,7 +504,7 @@ static void client(uint32_t number)
 	uint8_t *buf = malloc(sizeof(struct head) + SIZE_MAX_ALLOWED);
 	if (!buf)
 		die("requests: malloc");
-	/* The stop waits for the end of a connection: no call of it is interrupted. */
+	/* SIGTERM is blocked during a connection, so that it interrupts no call. */
 	sigset_t stops;
 	sigemptyset(&stops);
 	sigaddset(&stops, SIGTERM);
@@ -533,7 +534,7 @@ static void print_total(void)
 	fflush(stdout);
 }
 
-/* @return how many clients are left; one that did not end by itself is told of */
+/* Reap clients, and report those that were killed. @return how many are left */
 static int reap(int left)
 {
 	int status;
