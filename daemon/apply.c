@@ -27,15 +27,15 @@ static bool has_ueid(const struct smcr_config *config, const uint8_t ueid[SMCR_E
 }
 
 /* Append the UEIDs that were added at run time to those of the new files. @return how many UEIDs
- * there would be; `ret` has as many as there is room for */
-static size_t merge_ueids(const struct apply_rooms *rooms, const struct config *next,
+ * there would be; `ret` gets as many as it can hold */
+static size_t merge_ueids(const struct apply_parts *parts, const struct config *next,
 			  struct smcr_config *ret)
 {
 	uint8_t present[SMCR_MAX_UEIDS][SMCR_EID_LEN];
-	size_t num = smcr_engine_get_ueids(conns_engine(rooms->conns), present);
+	size_t num = smcr_engine_get_ueids(conns_engine(parts->conns), present);
 	size_t n = next->engine.num_ueids;
 	for (size_t i = 0; i < num; i++) {
-		if (has_ueid(&rooms->config->engine, present[i]) ||
+		if (has_ueid(&parts->config->engine, present[i]) ||
 		    has_ueid(&next->engine, present[i]))
 			continue;
 		if (n++ < SMCR_MAX_UEIDS)
@@ -44,10 +44,10 @@ static size_t merge_ueids(const struct apply_rooms *rooms, const struct config *
 	return n;
 }
 
-static void check_room(const struct apply_rooms *rooms, const struct config *next, size_t num_ueids,
-		       struct config_notes *errors)
+static void check_limits(const struct apply_parts *parts, const struct config *next,
+			 size_t num_ueids, struct config_notes *errors)
 {
-	size_t num_rules = policy_count_with(rooms->policy, next->rules, next->num_rules);
+	size_t num_rules = policy_count_with(parts->policy, next->rules, next->num_rules);
 	if (num_ueids > SMCR_MAX_UEIDS)
 		config_note(errors,
 			    "ueid: with those that 'smcrctl ueid add' has added there would be "
@@ -93,73 +93,73 @@ static void exchange(struct config *running, struct config *next)
 
 /* Each part of the daemon gets the new configuration; values that have not changed have no
  * effect. */
-static void tell_rooms(const struct apply_rooms *rooms, const struct smcr_config *engine)
+static void tell_parts(const struct apply_parts *parts, const struct smcr_config *engine)
 {
-	const struct config *config = rooms->config;
+	const struct config *config = parts->config;
 	struct conns_config conns;
 	apply_fill_conns(config, &conns);
 	log_set_level(config->log_level);
-	waiting_set_most(rooms->waiting, config->busy_poll_us);
-	policy_configure(rooms->policy, config->skip_seconds, &config->shorts);
-	batch_begin(conns_batch(rooms->conns));
-	conns_configure(rooms->conns, &conns);
-	smcr_engine_configure(conns_engine(rooms->conns), engine);
-	batch_end(conns_batch(rooms->conns));
+	waiting_set_most(parts->waiting, config->busy_poll_us);
+	policy_configure(parts->policy, config->skip_seconds, &config->shorts);
+	batch_begin(conns_batch(parts->conns));
+	conns_configure(parts->conns, &conns);
+	smcr_engine_configure(conns_engine(parts->conns), engine);
+	batch_end(conns_batch(parts->conns));
 }
 
 /* Try again to attach BPF programs that could not be attached before. */
-static void guard_egress(const struct apply_rooms *rooms, struct config_notes *notes)
+static void guard_egress(const struct apply_parts *parts, struct config_notes *notes)
 {
 	struct egress_view view;
-	egress_set(rooms->egress, rooms->config->egress_guard);
-	egress_get_view(rooms->egress, &view);
+	egress_set(parts->egress, parts->config->egress_guard);
+	egress_get_view(parts->egress, &view);
 	for (int i = 0; i < NUM_EGRESS_KINDS; i++)
 		if (view.errors[i][0])
 			config_note(notes, "egress_guard: %s: %s",
 				    egress_kind_risk((enum egress_kind)i), view.errors[i]);
 }
 
-static void check_files(const struct apply_rooms *rooms, struct config *next,
+static void check_files(const struct apply_parts *parts, struct config *next,
 			struct smcr_config *engine, struct config_notes *errors)
 {
-	check_room(rooms, next, merge_ueids(rooms, next, engine), errors);
-	if (!errors->num && config_keep(rooms->config, next) < 0)
+	check_limits(parts, next, merge_ueids(parts, next, engine), errors);
+	if (!errors->num && config_keep(parts->config, next) < 0)
 		config_note(errors, "out of memory");
 }
 
-static void take_files(const struct apply_rooms *rooms, struct config_notes *notes)
+static void take_files(const struct apply_parts *parts, struct config_notes *notes)
 {
-	const struct config *config = rooms->config;
-	policy_set_configured(rooms->policy, config->rules, config->num_rules);
+	const struct config *config = parts->config;
+	policy_set_configured(parts->policy, config->rules, config->num_rules);
 	note_restarts(config, notes);
 }
 
-static void take_rnics(const struct apply_rooms *rooms, struct config_notes *notes)
+static void take_rnics(const struct apply_parts *parts, struct config_notes *notes)
 {
-	batch_begin(conns_batch(rooms->conns));
-	rnics_settle(rooms->rnics, notes);
-	batch_end(conns_batch(rooms->conns));
+	batch_begin(conns_batch(parts->conns));
+	rnics_settle(parts->rnics, notes);
+	batch_end(conns_batch(parts->conns));
 }
 
-void apply_config(const struct apply_rooms *rooms, enum apply_what what, struct config *next,
+void apply_config(const struct apply_parts *parts, enum apply_what what, struct config *next,
 		  struct config_notes *ret_errors, struct config_notes *ret_notes)
 {
 	struct smcr_config engine = next->engine;
 	if (what == APPLY_FILES)
-		check_files(rooms, next, &engine, ret_errors);
+		check_files(parts, next, &engine, ret_errors);
 	else
 		engine.num_ueids =
-			(uint8_t)smcr_engine_get_ueids(conns_engine(rooms->conns), engine.ueids);
+			(uint8_t)smcr_engine_get_ueids(conns_engine(parts->conns), engine.ueids);
 	/* The last check: whether an RNIC can be used shows only when it is opened. */
 	if (!ret_errors->num && what != APPLY_VALUES)
-		rnics_prepare(rooms->rnics, next, ret_errors, ret_notes);
+		rnics_prepare(parts->rnics, next, ret_errors, ret_notes);
 	if (ret_errors->num)
 		return;
-	exchange(rooms->config, next);
-	tell_rooms(rooms, &engine);
-	guard_egress(rooms, ret_notes);
+	exchange(parts->config, next);
+	tell_parts(parts, &engine);
+	guard_egress(parts, ret_notes);
 	if (what != APPLY_VALUES)
-		take_rnics(rooms, ret_notes);
+		take_rnics(parts, ret_notes);
 	if (what == APPLY_FILES)
-		take_files(rooms, ret_notes);
+		take_files(parts, ret_notes);
 }

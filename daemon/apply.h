@@ -21,7 +21,7 @@ enum apply_what {
 };
 
 /** The parts of the daemon that use the configuration. */
-struct apply_rooms {
+struct apply_parts {
 	struct config *config; /* in force; pointers to it stay valid */
 	struct rnics *rnics;
 	struct policy *policy;
@@ -41,7 +41,7 @@ void apply_fill_conns(const struct config *config, struct conns_config *ret);
  * @param ret_errors  why `next` cannot be used
  * @param ret_notes   which parts of `next` are not in force yet, and what they wait for
  */
-void apply_config(const struct apply_rooms *rooms, enum apply_what what, struct config *next,
+void apply_config(const struct apply_parts *parts, enum apply_what what, struct config *next,
 		  struct config_notes *ret_errors, struct config_notes *ret_notes);
 
 #endif

@@ -162,7 +162,7 @@ static int open_rnics(struct smcrd *smcrd, char *ret_error)
 	return error;
 }
 
-/* ---- what the rooms ask of each other ---- */
+/* ---- what the parts ask of each other ---- */
 
 static void engine_enter(void *ctx)
 {
@@ -491,13 +491,13 @@ static void open_bus(struct smcrd *smcrd)
 static void apply(struct smcrd *smcrd, enum apply_what what, struct config *next,
 		  struct config_notes *ret_errors, struct config_notes *ret_notes)
 {
-	const struct apply_rooms rooms = { .config = &smcrd->config,
+	const struct apply_parts parts = { .config = &smcrd->config,
 					   .rnics = smcrd->rnics,
 					   .policy = smcrd->policy,
 					   .conns = smcrd->conns,
 					   .waiting = &smcrd->waiting,
 					   .egress = smcrd->egress };
-	apply_config(&rooms, what, next, ret_errors, ret_notes);
+	apply_config(&parts, what, next, ret_errors, ret_notes);
 	if (!ret_errors->num && what == APPLY_FILES)
 		open_scrape(smcrd, ret_notes);
 	if (!ret_errors->num)
