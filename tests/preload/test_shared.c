@@ -486,7 +486,7 @@ static void test_waitall(void **state)
 	pthread_join(s.thread, NULL);
 	for (size_t i = 0; i < sizeof(out); i++)
 		assert_int_equal(out[i], byte_at(i));
-	/* With a time limit (SO_RCVTIMEO) the kernel does the waiting. */
+	/* The library leaves a call with a time limit (SO_RCVTIMEO) to the kernel. */
 	const struct timeval limit = { .tv_usec = 50000 };
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
 	put(peer, buf, 5000);

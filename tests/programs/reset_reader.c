@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads from a server that never stops, or one that never says anything, until the connection ends,
- * and tells how it ended: exit status 0 for ECONNRESET, and its time of day on standard output; 1
- * for a clean end of file or another error; ended by SIGALRM if nothing happens for 30 s.
+ * Reads from a server that never stops, or that never sends anything, until the connection ends.
+ * Exit status 0: it ended with ECONNRESET, and the time of day is on standard output; 1: with an
+ * end of file or another error. SIGALRM kills the program if nothing happens for 30 s.
  *
  *   reset_reader ADDRESS PORT [--reader plain|exec|epoll]
  *
- *   plain  this process reads, blocked in read(); exec  a child that runs without any preload
- * library does; epoll  this process waits in epoll_wait(), edge-triggered
+ *   plain  this process reads, and waits in read()
+ *   exec   a child reads that runs without any preload library
+ *   epoll  this process reads, and waits in epoll_wait(), edge-triggered
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -39,7 +40,7 @@ static int read_to_the_end(int fd)
 	static char buf[65536];
 	ssize_t n;
 	do {
-		alarm(30); /* its default action ends us: no end was seen */
+		alarm(30); /* kills the process if the connection does not end */
 		n = read(fd, buf, sizeof(buf));
 	} while (n > 0);
 	return tell_end(n);
@@ -76,7 +77,7 @@ static int run_child(const char *self, int fd)
 		execl(self, self, "--fd", number, (char *)NULL);
 		_exit(127);
 	}
-	close(fd); /* the child alone holds it now */
+	close(fd); /* now only the child holds the connection */
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
 		return 1;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 3;

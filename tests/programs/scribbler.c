@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program that means no good with the memory that it shares with smcrd (docs/data-path.md): while
- * it sends, it changes what it has sent, over and over, so that packets change on their way.
+ * A program that misuses the memory that it shares with smcrd (docs/data-path.md): again and again
+ * it changes bytes that it has sent, so that packets change on their way.
  *
  *   scribbler ADDRESS PORT SECONDS      under smcr-run with SMCRD_SHARED=always
  *
- * "scribbled" is the last line if there was such memory. Exit status 0: that, and nothing was
+ * The last line is "scribbled" if there was such memory. Exit status 0: there was, and nothing was
  * refused; 1: not; 2: usage.
  */
 #include <arpa/inet.h>
@@ -21,15 +21,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CONTROL_PAGE 4096 /* left alone: what is there the daemon checks */
-#define ATTEMPTS     30   /* connections until one has memory */
+#define CONTROL_PAGE 4096 /* not changed, because the daemon checks it */
+#define ATTEMPTS     30   /* most connections until one has memory */
 #define ATTEMPT_S    1.0
 
 static uint8_t *memory;
 static size_t memory_len;
 static atomic_bool done;
 
-/* What the library has mapped. */
+/* Find the memory that the library has mapped. */
 static bool find_memory(void)
 {
 	char line[512];
@@ -76,8 +76,8 @@ static bool send_some(int fd)
 	return false;
 }
 
-/* A busy daemon may not answer in time when the library asks for memory; that connection gets none
- * then. @return descriptor, or -1: said why */
+/* Connect until a connection has memory: a busy daemon may not answer in time when the library asks
+ * for memory. @return descriptor; -1: failed, with the reason on standard error */
 static int connect_with_memory(const struct sockaddr_in *addr)
 {
 	for (int i = 0; i < ATTEMPTS; i++) {

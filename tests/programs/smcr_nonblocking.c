@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A non-blocking client of libsmcr with epoll. Says what became of the connection, takes the TCP
- * socket back where that can be, and sends 100,000 bytes to an echo server.
+ * A non-blocking client of libsmcr with epoll. It prints what became of the connection, takes the
+ * TCP socket back where possible, and sends 100,000 bytes to an echo server.
  * usage: smcr_nonblocking ADDRESS PORT
  */
 #include <arpa/inet.h>
@@ -60,7 +60,7 @@ static void tell(int fd)
 	       info.flags & SMCR_INFO_RELAYED ? " relayed" : "", info.reason_name);
 }
 
-/* The old file is closed, and with it its registration. */
+/* Taking the TCP socket back closes the old file, which ends its registration with epoll. */
 static void take_back(int epfd, int fd)
 {
 	int rc = smcr_take_back(fd);

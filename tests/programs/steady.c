@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ordinary TCP connections that run until told to stop, to be cut meanwhile: is every byte there,
- * once and in order, and how long does nothing arrive?
+ * Ordinary TCP connections that run until told to stop, while a test breaks links. They check that
+ * every byte arrives once and in order, and measure for how long nothing arrives.
  *
  *   steady serve ADDRESS PORT [--gap MS]
  *   steady connect ADDRESS PORT [--bulk N] [--pingpong N] [--rate KBPS] [--pace US] [--gap MS]
  *   steady visit ADDRESS PORT [--count MESSAGES] [--pace US] [--gap MS]
  *
- *   connect     N connections with a stream each way, and N that play ping-pong with 64 bytes
+ *   connect     N bulk connections with a stream each way, and N ping-pong connections of 64 bytes
  *   visit       one ping-pong connection after the other, of MESSAGES each
- *   --rate      of each stream of bulk, in 1000 bytes a second (10000); 0: as fast as it goes
- *   --pace      from an answer to the next ping (1000)
- *   --gap       report each time of at least this without arrival on a connection (100)
+ *   --rate      rate of each bulk stream in 1000 bytes a second (10000); 0: as fast as possible
+ *   --pace      time from an answer to the next ping (1000)
+ *   --gap       report when nothing arrives on a connection for at least this long (100)
  *
- * Every stream tells its place: word number i is (i + key) * ODD, the key is another one for each
- * connection and direction. So a receiver knows not only that a byte is wrong but also where the
- * bytes come from that it got instead. The client ends first, with shutdown(SHUT_WR); the server
- * answers with how much it received and how much it sent.
+ * Bytes show their place: word number i of a stream is (i + key) * ODD, with a key of its own for
+ * each connection and direction. So a receiver of a wrong byte also knows which place of the stream
+ * the byte belongs to. The client ends first, with shutdown(SHUT_WR). The server answers with how
+ * much it has received and sent.
  *
- * Commands on standard input: "mark LABEL" prints what was the longest time without arrival since
- * the last mark, "stop" (or SIGTERM) ends in order. Lines on standard output; times of day in
- * seconds since 1970, lengths in microseconds:
+ * Commands on standard input: "mark LABEL" prints the longest time without arrival since the last
+ * mark; "stop" (or SIGTERM) ends in order. Lines on standard output; times of day in seconds since
+ * 1970, lengths in microseconds:
  *
  *   ready                                         connected, or listening
  *   gap END LENGTH KIND NUMBER                    nothing arrived for LENGTH, until END
  *   mark LABEL pingpong LENGTH bulk LENGTH late LENGTH
- *                                                 late: how late this process itself was woken
+ *                                                 late: longest delay until this process was woken
  *   error TIME KIND NUMBER sent N received N: TEXT
  *   total connections N sent N received N errors N
  *
@@ -51,11 +51,11 @@
 #define FLOWS_MAX   256
 #define PING        64
 #define HELLO       16
-#define STRAY_MAX   32 /* bytes kept to tell what a wrong place is; two words at any alignment */
+#define STRAY_MAX   32 /* wrong bytes that are kept to find their place: two words, unaligned */
 #define TRAILER     17
 #define TICK_US     1000
 #define BURST       (512 * 1024)
-#define PATIENCE_US 60000000 /* a connection on which nothing happens for so long has failed */
+#define PATIENCE_US 60000000 /* a connection on which nothing arrives for so long has failed */
 #define ODD         0x9E3779B97F4A7C15u
 
 enum kind { PINGPONG, BULK, KINDS };
@@ -70,15 +70,15 @@ struct flow {
 	uint32_t number, rate;
 	uint64_t tx_key, rx_key;
 	uint64_t sent, received;
-	uint64_t credit, credit_at; /* bulk: bytes that may be sent; when that was reckoned */
+	uint64_t credit, credit_at; /* bulk: bytes that may be sent; when that was computed */
 	uint64_t ping_at;           /* pingpong: when the next ping is due */
-	bool full;                  /* the socket takes no more at present */
-	bool broken;                /* it will never again; recv() tells why */
-	bool shut;                  /* own direction has ended */
+	bool full;                  /* the socket takes no more bytes at present */
+	bool broken;                /* the socket will never take bytes again; recv() tells why */
+	bool shut;                  /* the own direction has ended */
 	uint64_t arrived_at;
-	uint8_t hello[HELLO]; /* server: as far as it came */
+	uint8_t hello[HELLO]; /* server: the part that has arrived */
 	size_t hello_len;
-	uint8_t stray[STRAY_MAX]; /* from the first byte that is not the stream's */
+	uint8_t stray[STRAY_MAX]; /* bytes from the first wrong one on */
 	size_t stray_len;
 	uint8_t trailer[TRAILER];
 	size_t trailer_left;
@@ -126,7 +126,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* The connection is over; the first thing said about it counts. */
+/* The connection has failed; only the first report counts. */
 __attribute__((format(printf, 2, 3))) static void flow_fail(struct flow *f, const char *text, ...)
 {
 	va_list ap;
@@ -181,7 +181,8 @@ static void fill(uint8_t *buf, size_t len, uint64_t key, uint64_t at)
 /* The number of a word: fill() backwards. */
 static uint64_t word_number(uint64_t word, uint64_t key)
 {
-	uint64_t inverse = ODD; /* right in 3 bits; each step doubles that */
+	uint64_t inverse =
+		ODD; /* correct in 3 bits; each step doubles the number of correct bits */
 	for (int i = 0; i < 5; i++)
 		inverse *= 2 - ODD * inverse;
 	return word * inverse - key;
@@ -201,7 +202,7 @@ static bool find_place(const uint8_t *buf, size_t len, uint64_t key, uint64_t *r
 	return false;
 }
 
-/* What came instead of the byte number f->received. */
+/* Report what came in place of byte number f->received. */
 static void judge_stray(struct flow *f)
 {
 	uint64_t at, want = f->received;
@@ -218,7 +219,7 @@ static void judge_stray(struct flow *f)
 			  at > want ? "are missing" : "come again");
 }
 
-/* A byte that the stream does not go on with, then the server's two counts. */
+/* Send the trailer: a byte that cannot be the stream's next one, then the server's two counts. */
 static void put_trailer(struct flow *f)
 {
 	fill(f->trailer, 1, f->tx_key, f->sent);
@@ -228,7 +229,7 @@ static void put_trailer(struct flow *f)
 	f->trailer_left = TRAILER;
 }
 
-/* The server has ended its direction: with the trailer, and has it got and sent what we have? */
+/* The server has ended its direction: compare the counts in its trailer with the client's. */
 static void judge_end(struct flow *f)
 {
 	uint64_t got, sent;
@@ -264,7 +265,7 @@ static void check(struct flow *f, const uint8_t *buf, size_t len)
 	keep = len - good < STRAY_MAX - f->stray_len ? len - good : STRAY_MAX - f->stray_len;
 	memcpy(f->stray + f->stray_len, buf + good, keep);
 	f->stray_len += keep;
-	/* The trailer is less than that, and only the server sends one. */
+	/* A trailer is shorter than this, and only the server sends one. */
 	if (f->stray_len == STRAY_MAX || (f->stray_len > 0 && f->server))
 		judge_stray(f);
 }
@@ -322,7 +323,7 @@ static void flow_free(size_t i)
 	flows[i] = flows[--num_flows];
 }
 
-/* Bytes of hello at the start of what arrived; returns how many these are. */
+/* Take bytes of hello from the start of what arrived. @return how many */
 static size_t take_hello(struct flow *f, const uint8_t *buf, size_t len)
 {
 	size_t n = HELLO - f->hello_len < len ? HELLO - f->hello_len : len;
@@ -341,7 +342,7 @@ static size_t take_hello(struct flow *f, const uint8_t *buf, size_t len)
 
 /* ---- sending */
 
-/* Bytes of the stream that are due. */
+/* Number of bytes of the stream that are due now. */
 static uint64_t due(struct flow *f, uint64_t now)
 {
 	if (f->shut || f->broken || !f->known)
@@ -364,7 +365,7 @@ static uint64_t due(struct flow *f, uint64_t now)
 	return f->credit;
 }
 
-/* Has the client said everything that it is going to say? */
+/* Has the client sent everything that it will send? */
 static bool said_all(const struct flow *f)
 {
 	if (f->server || f->shut || !f->known)
@@ -432,7 +433,8 @@ static void note_arrival(struct flow *f)
 {
 	uint64_t now = now_us(), gap = now - f->arrived_at;
 	f->arrived_at = now;
-	/* A server's ping-pong waits for its client, and at the end all wait. */
+	/* No gap is counted where waiting is normal: a server waits for pings, and all at the end.
+	 */
 	if (f->shut || stopping || !f->known || (f->server && f->kind == PINGPONG))
 		return;
 	if (gap > worst[f->kind])
@@ -450,7 +452,7 @@ static void at_end_of_file(struct flow *f)
 	} else if (!f->server) {
 		judge_end(f);
 	} else if (f->shut) {
-		return; /* it stays at its end */
+		return; /* the stream has ended */
 	} else if (f->known && f->stray_len == 0) {
 		f->shut = true;
 		put_trailer(f);
@@ -459,7 +461,7 @@ static void at_end_of_file(struct flow *f)
 	}
 }
 
-/* At most a few chunks at a time: the others want their turn. */
+/* Receive at most a few chunks, so that other connections get their turn. */
 static void receive(struct flow *f)
 {
 	static uint8_t buf[CHUNK];
@@ -494,7 +496,7 @@ static void stop(int sig)
 	stopping = 1;
 }
 
-/* A connection on which nothing arrives at present counts with the time up to now. */
+/* Print the longest times without arrival, including those that still last. */
 static void mark(const char *label)
 {
 	uint64_t now = now_us();
@@ -509,7 +511,7 @@ static void mark(const char *label)
 	worst[PINGPONG] = worst[BULK] = worst_late = 0;
 }
 
-/* Standard input; false when it has ended. */
+/* Carry out commands on standard input. @return false: the input has ended */
 static bool take_commands(void)
 {
 	static char line[256];
@@ -604,7 +606,7 @@ static void run(void)
 			if (!flows[i]->failed && !flows[i]->full)
 				send_due(flows[i]);
 		look_after(now_us());
-		/* A server that is told to stop has been left by its clients. */
+		/* A server is told to stop only after its clients have left. */
 		if (num_flows == 0 && (stopping || (!opt.server && !opt.visit)))
 			return;
 		wait_events(&commands);

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program with one socket, told step by step on standard input what to do with it. Each
- * command is answered by one line: "ok", "ok VALUE" or the name of the errno.
- *   socket tcp|mptcp|udp|unix [6] | claim [0|1] | claim-to-connect | bar [0|1] | negotiated |
- * stands-still | reason | plain REASON_CODE | bind
- * ADDR PORT | port | listen connect ADDR PORT | disconnect | fastopen-listen | fastopen-connect
- * ADDR PORT DATA send DATA | receive | close | getsockopt LEVEL NAME LENGTH | setsockopt LEVEL NAME
- * LENGTH accept (then the child is the socket) | parent (close the child, back to the listener) |
- * negotiated-as-claims-end (at the very moment from which claims are refused)
+ * A program with one socket. Standard input tells it step by step what to do with the socket. It
+ * answers each command by one line: "ok", "ok VALUE" or the name of the errno.
+ *
+ *   socket tcp|mptcp|udp|unix [6]
+ *   bind ADDR PORT | port | listen | connect ADDR PORT | disconnect | close
+ *   accept                         the accepted socket takes the listener's place
+ *   parent                         close the accepted socket, go back to the listener
+ *   send DATA | receive
+ *   fastopen-listen | fastopen-connect ADDR PORT DATA
+ *   getsockopt LEVEL NAME LENGTH | setsockopt LEVEL NAME LENGTH
+ *   claim [0|1] | claim-to-connect | bar [0|1]
+ *   negotiated | stands-still | reason | plain REASON_CODE
+ *   negotiated-as-claims-end       as soon as claims are refused
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An ordinary program that connects again and again to a server that need not be one, and has no
- * great interest in what comes of it.
+ * An ordinary program that connects again and again, whatever becomes of its connections. The peer
+ * need not be a real server.
  *
  *   visitor ADDRESS PORT
  *
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define ANSWER_MS 100
-#define REFUSALS  20 /* in a row: the server may be starting */
+#define REFUSALS  20 /* refused connections in a row until it ends: the server may be starting */
 
 static void talk(int fd)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A user of the system bus who wishes smcrd ill.
+ * A user of the system bus who attacks smcrd.
  *
  *   bus_attacker ADDRESS SECONDS SEED
  *
- * Many connections to the bus, which come and go, send smcrd calls of all its methods, and of some
- * that there are not, with arguments that fit or do not, long ones too, to paths that there are or
- * are not; signals and answers that look like those of the bus or of smcrd; messages as large as
- * the bus lets pass; and questions for all objects. Half of them never take an answer.
+ * Many connections to the bus come and go. They call all methods of smcrd, and some that do not
+ * exist, with arguments that fit or do not, long ones too, on paths that exist or do not. They send
+ * signals and answers that look like those of the bus or of smcrd, messages as large as the bus
+ * passes, and questions for all objects. Half of the connections never read an answer.
  *
- * "sent N answers N refusals N lost N" is the last line: messages, answers that were none of
- * errors, those that were, and connections that the bus has ended. Exit status 0, 1 (said why), 2:
- * usage.
+ * The last line is "sent N answers N refusals N lost N": messages, good answers, errors, and
+ * connections that the bus has ended. Exit status 0; 1: failed, with the reason on standard error;
+ * 2: usage.
  */
 #include <errno.h>
 #include <poll.h>
@@ -25,10 +25,10 @@
 #include "tests/lib/random.h"
 
 #define CONNECTIONS  40
-#define A_TURN       20         /* messages of a connection, before the next one's turn */
-#define MOST_QUEUED  4          /* of a connection, which the bus does not take */
-#define LARGE        (31 << 20) /* about as much as the bus lets pass */
-#define LARGE_ONE_IN 20000      /* messages: what waits for smcrd is bounded in bytes */
+#define A_TURN       20         /* messages of one connection in its turn */
+#define MOST_QUEUED  4          /* messages of a connection that the bus has not taken */
+#define LARGE        (31 << 20) /* about as much as the bus passes */
+#define LARGE_ONE_IN 20000      /* one message in so many is large: the bus limits queued bytes */
 #define LONG         60000
 #define NAME_LEN     256
 #define MANAGER      "/org/smcrd", "org.smcrd.Manager1"
@@ -45,7 +45,7 @@ static struct {
 
 static struct connection {
 	sd_bus *sd;
-	bool deaf; /* it takes no answers */
+	bool deaf; /* it reads no answers */
 } connections[CONNECTIONS];
 
 static const char *const methods[] = {
@@ -89,7 +89,7 @@ static const char *one_of(const char *const *list, size_t num)
 
 /* ---- what a message is about ---- */
 
-/* Of as many parts as it has room for. Valid until the next one. */
+/* A path with as many parts as fit into `len`. Valid until the next call. */
 static const char *long_path(size_t len)
 {
 	static char path[LONG + 1];
@@ -113,11 +113,11 @@ static const char *some_member(void)
 	static char name[NAME_LEN];
 	if (random_below(&rnd, 20))
 		return one_of(methods, NUMBER(methods));
-	memset(name, 'A', NAME_LEN - 1); /* as long as D-Bus has them */
+	memset(name, 'A', NAME_LEN - 1); /* as long as D-Bus allows */
 	return name;
 }
 
-/* Valid until the next one. */
+/* Any text. Valid until the next call. */
 static const char *some_text(void)
 {
 	static char text[LONG + 1];
@@ -141,7 +141,8 @@ static void put_options(sd_bus_message *message)
 	sd_bus_message_close_container(message);
 }
 
-/* Variants in variants, as deep as D-Bus lets them be, or deeper: then there is no message. */
+/* Append variants in variants, as deep as D-Bus allows, or deeper: then the message cannot be made.
+ */
 static void put_nested(sd_bus_message *message)
 {
 	const uint32_t depth = random_below(&rnd, 40);
@@ -183,7 +184,7 @@ static void put_arguments(sd_bus_message *message)
 
 /* ---- messages ---- */
 
-/* One that smcrd answers, or refuses as it refuses whoever is no administrator. */
+/* A call that smcrd answers, or refuses because the caller is no administrator. */
 static int make_proper_call(sd_bus *sd, sd_bus_message **ret)
 {
 	static const struct {
@@ -220,11 +221,11 @@ static int make_wild_call(sd_bus *sd, sd_bus_message **ret)
 	return r;
 }
 
-/* As if the bus, or smcrd, told something. */
+/* A forged signal, as if the bus or smcrd had sent it. */
 static int make_signal(sd_bus *sd, sd_bus_message **ret)
 {
 	static const char *const told[][2] = {
-		{ "org.freedesktop.DBus.Local", "Disconnected" }, /* for which the bus hangs up */
+		{ "org.freedesktop.DBus.Local", "Disconnected" }, /* the bus hangs up for this */
 		{ "org.freedesktop.DBus", "NameAcquired" },
 		{ "org.freedesktop.DBus", "NameLost" },
 		{ "org.freedesktop.DBus", "NameOwnerChanged" },
@@ -242,7 +243,7 @@ static int make_signal(sd_bus *sd, sd_bus_message **ret)
 	return r;
 }
 
-/* As if smcrd had asked for it: who calls, for instance. */
+/* A forged answer, as if smcrd had asked, for instance who a caller is. */
 static int make_answer(sd_bus *sd, sd_bus_message **ret)
 {
 	sd_bus_message *call = NULL;
@@ -301,7 +302,8 @@ static void come(struct connection *connection)
 		connection->sd = sd_bus_close_unref(connection->sd);
 }
 
-/* A deaf one takes what the bus says first, or it could send nothing. */
+/* Read answers. A deaf connection reads only the bus's first answers, without which it could not
+ * send. */
 static void take_answers(struct connection *connection)
 {
 	int r = 1;
@@ -321,7 +323,7 @@ static void attack(struct connection *connection)
 	uint64_t queued = 0, cookie;
 	for (int i = 0; i < A_TURN && queued < MOST_QUEUED; i++) {
 		sd_bus_message *message = NULL;
-		/* Who does not want to know the cookie wants no answer. */
+		/* sd_bus_send() without a cookie asks for no answer. */
 		if (make(connection->sd, &message) >= 0)
 			count.sent += sd_bus_send(connection->sd, message,
 						  random_below(&rnd, 4) ? &cookie : NULL) >= 0;
@@ -339,7 +341,7 @@ static void turn(struct connection *connection)
 	if (!connection->sd || sd_bus_is_ready(connection->sd) <= 0)
 		return;
 	attack(connection);
-	if (random_below(&rnd, 100) == 0) /* it ends in the middle of everything */
+	if (random_below(&rnd, 100) == 0) /* the connection ends, whatever is under way */
 		connection->sd = sd_bus_close_unref(connection->sd);
 }
 
@@ -368,7 +370,7 @@ int main(int argc, char **argv)
 	large[LARGE] = '\0';
 	while (now() < end) {
 		turn(&connections[random_below(&rnd, CONNECTIONS)]);
-		poll(NULL, 0, (int)random_below(&rnd, 2)); /* the bus wants a processor as well */
+		poll(NULL, 0, (int)random_below(&rnd, 2)); /* leave the processor to the bus */
 	}
 	for (size_t i = 0; i < CONNECTIONS; i++)
 		sd_bus_close_unref(connections[i].sd);

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A peer that breaks the rules of the CLC exchange, each time in another way. It is root's, who may
- * speak CLC on a socket that is claimed.
+ * A peer that breaks the rules of the CLC exchange, each time in another way. It runs as root, who
+ * may send CLC on a claimed socket.
  *
  *   clc_peer connect ADDRESS PORT VERSION COUNT SEED OWN-ADDRESS OWN-MAC UEID
  *   clc_peer serve ADDRESS PORT VERSION COUNT SEED OWN-ADDRESS OWN-MAC UEID
  *
- * An exchange begins as a genuine one of VERSION, with the RNIC of OWN-ADDRESS, and is changed in
- * one or both of the messages that are ours: as bytes, as fields, in their order, in how they are
- * sent, or not sent. What was said is not kept: after the last message the connection ends in some
- * way.
+ * An exchange begins as a genuine one of VERSION, with the RNIC of OWN-ADDRESS. One or both of this
+ * peer's messages are changed in their bytes or fields, come in another order or in pieces, or are
+ * not sent. After the last message the connection ends in some way, whatever was agreed.
  *
- * "exchanges N mangled N answered N plain N" is the last line: handshakes, those with the option,
- * how many of these the other side answered, and those without it. Exit status 0, 1 (said why), 2:
- * usage.
+ * The last line is "exchanges N mangled N answered N plain N": handshakes; those with the option;
+ * how many of these the other side answered; those without the option. Exit status 0; 1: failed,
+ * with the reason on standard error; 2: usage.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -29,11 +28,11 @@
 #include "proto/smcr/eid.h"
 #include "tests/lib/random.h"
 
-#define ANSWER_MS  50    /* how long we are curious */
-#define PATIENCE_S 60    /* a machine that is busy takes its time for a handshake */
-#define PLAIN_US   20000 /* what is not SMC-R is of no use: no haste to try again */
-#define ATTEMPTS   40    /* most handshakes for one with the option */
-#define ROOM       1500  /* a message, and what is put behind it */
+#define ANSWER_MS  50    /* how long to wait for an answer */
+#define PATIENCE_S 60    /* for a handshake on a busy machine */
+#define PLAIN_US   20000 /* pause after a handshake without the option, which is of no use */
+#define ATTEMPTS   40    /* most handshakes until one has the option */
+#define ROOM       1500  /* buffer for a message and bytes behind it */
 
 static struct {
 	struct sockaddr_in to;
@@ -89,7 +88,7 @@ static void mapped(uint8_t gid[SMCR_GID_LEN], in_addr_t addr)
 	memcpy(gid + 12, &addr, sizeof(addr));
 }
 
-/* Nobody's, everybody's, the other side's own, loopback, multicast, and what comes. */
+/* A GID that fits nobody: zero, all ones, the other side's own, loopback, multicast, or random. */
 static void odd_gid(uint8_t gid[SMCR_GID_LEN])
 {
 	static const char *const odd[] = { "0.0.0.0",   "255.255.255.255", "127.0.0.1",
@@ -255,7 +254,7 @@ static struct smcr_clc_msg any_message(void)
 static void encode(const struct smcr_clc_msg *msg, struct message *ret)
 {
 	int len = smcr_clc_encode(msg, ret->bytes, sizeof(ret->bytes));
-	ret->len = len > 0 ? (size_t)len : 0; /* what has no form is not sent */
+	ret->len = len > 0 ? (size_t)len : 0; /* a message that cannot be encoded is not sent */
 }
 
 /* ---- mangling */
@@ -273,7 +272,7 @@ static void add(struct message *m, size_t len)
 	m->len += len;
 }
 
-/* The same with the length that it has, and the trailer there. */
+/* Make the message longer or shorter, with a length field and a trailer that fit. */
 static void resize(struct message *m)
 {
 	static const uint8_t trailer[4] = { 0xE2, 0xD4, 0xC3, 0xD9 };
@@ -313,7 +312,7 @@ static void mangle_bytes(struct message *m)
 	}
 }
 
-/* Make `msg` into what is sent. */
+/* Encode `msg` and change it. */
 static void mangle(struct smcr_clc_msg msg, struct message *ret)
 {
 	uint32_t way = random_below(&rnd, 8);
@@ -330,7 +329,7 @@ static void mangle(struct smcr_clc_msg msg, struct message *ret)
 
 /* ---- the connection */
 
-/* The peer may have hung up: that is its good right. */
+/* Send a message. The peer may have hung up, which is not an error. */
 static void say(int fd, const struct message *m)
 {
 	size_t part = one_in(8) ? 1 + random_below(&rnd, 20) : m->len;
@@ -341,7 +340,7 @@ static void say(int fd, const struct message *m)
 	}
 }
 
-/* @return bytes that came within that time; 0: none, or the end */
+/* @return number of bytes that came within that time; 0: none, or the connection has ended */
 static size_t hear(int fd, uint8_t *buf, size_t room, int milliseconds)
 {
 	struct pollfd wait = { .fd = fd, .events = POLLIN };
@@ -395,7 +394,7 @@ static void be_server(int fd)
 	struct message m;
 	struct smcr_clc_msg msg;
 	uint8_t end[64];
-	if (one_in(8)) { /* before anything was asked */
+	if (one_in(8)) { /* a message before the client has sent its Proposal */
 		mangle(any_message(), &m);
 		say(fd, &m);
 	}

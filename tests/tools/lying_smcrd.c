@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * smcrd that lies: the whole daemon (Makefile), but between it and its RNICs some of what it posts
- * is changed, or is another message that nobody asked for. Its handshakes are genuine, so its peers
- * have every reason to believe it. It writes wherever the rkeys reach that they gave it, and tries
- * beyond.
+ * smcrd that lies: the whole daemon (Makefile), but between it and its RNICs some requests are
+ * changed, or replaced by messages that it never made. Its handshakes are genuine, so its peers
+ * trust it. Its WRITEs go anywhere in the memory of its peers' rkeys, and beyond.
  *
- *   LIES_SEED     of the random numbers
- *   LIES_ONE_IN   how many requests a lie (50)
- *   LIES_AFTER    requests of a queue pair that are left alone (20): first contact, a second link
+ *   LIES_SEED     seed of the random numbers
+ *   LIES_ONE_IN   one request in so many is a lie (50)
+ *   LIES_AFTER    first requests of a queue pair that are not changed (20), so that first contact
+ *                 and the second link succeed
  *
- * "lies: N cdc, N llc, N write, N made up" goes to the standard error when it ends.
+ * At its end it prints "lies: N cdc, N llc, N write, N made up" on standard error.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static struct {
 	unsigned long cdc, llc, write, made_up;
 } lies;
 
-/* How much a queue pair has said; its number is not given again soon. */
+/* How many requests each queue pair has posted, by its number, which is not used again soon. */
 static struct {
 	uint32_t qpn, posted;
 } said[QUEUE_PAIRS];
@@ -78,7 +78,7 @@ static bool is_established(const struct rnic_qp *qp, size_t n)
 	return said[i].posted > lies.after;
 }
 
-/* ---- what is said instead */
+/* ---- the lies */
 
 static void flip(uint8_t *bytes, size_t len)
 {
@@ -121,7 +121,7 @@ static void lie_in_cdc(uint8_t msg[SMCR_CDC_LEN])
 		flip(msg, SMCR_CDC_LEN);
 }
 
-/* Of any type, in either version, in its right form or nearly so. */
+/* Make a message of any type, of either version, in a valid form or nearly so. */
 static void make_up_llc(uint8_t msg[SMCR_LLC_LEN])
 {
 	static const uint8_t types[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 0x80, 0x3F };
@@ -134,7 +134,7 @@ static void make_up_llc(uint8_t msg[SMCR_LLC_LEN])
 	msg[4 + below(4)] = (uint8_t)below(4);                       /* often a link's number */
 }
 
-/* Somewhere in what the rkey reaches, or beyond. */
+/* Let the WRITE go anywhere in the memory of its rkey, or beyond. */
 static void lie_in_write(struct rnic_send_wr *wr)
 {
 	lies.write++;
@@ -148,7 +148,7 @@ static void lie_in_write(struct rnic_send_wr *wr)
 	}
 }
 
-/* ---- where it is said */
+/* ---- where requests are changed */
 
 static bool is_message(const struct rnic_send_wr *wr)
 {
@@ -156,8 +156,7 @@ static bool is_message(const struct rnic_send_wr *wr)
 	       wr->sge[0].length == SMCR_LLC_LEN;
 }
 
-/** @param room  of the messages that are changed: inline requests are copied when they are posted
- */
+/** @param room  for the changed message; the RNIC copies inline requests when they are posted */
 static void lie(struct rnic_send_wr *wr, uint8_t room[SMCR_LLC_LEN])
 {
 	if (wr->opcode == RNIC_WR_RDMA_WRITE) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stands in for the daemon in tests of the TCP option: opens it, says "ready", then obeys one
- * command a line on standard input and answers each with one line; the end of input ends it. Until
- * then it shows that it moves, as the daemon does.
+ * Stands in for the daemon in tests of the TCP option. It opens the option, prints "ready", then
+ * carries out one command a line from standard input and answers each with one line. It ends at the
+ * end of its input. Until then its heartbeat shows that it runs, as the daemon's does.
  *   skip ADDR[,PORT] SECONDS REASON... | unskip ADDR[,PORT] | skipped | hold REASON_CODE
  *   exclude ADDR/LEN | include ADDR/LEN
  *   plain | plain-counts
@@ -68,7 +68,7 @@ static void show_skipped(struct rdv_option *option)
 	printf("\n");
 }
 
-/* Read by the next "plain" from where the last one has ended. */
+/* The records of plain connections. Each "plain" goes on where the last one has ended. */
 static struct rdv_tally *tally;
 
 static void show_plain(void *arg, const struct rdv_plain *plain)
@@ -121,14 +121,14 @@ static void obey(struct rdv_option *option, char *line)
 	printf("%s\n", r == 0 ? "ok" : "failed");
 }
 
-/* Input is not buffered, so that poll() knows of all there is. */
+/* Standard input is unbuffered, so that poll() sees every byte that waits. */
 static void wait_for_line(struct rdv_option *option)
 {
 	struct pollfd input = { .events = POLLIN };
 	do
 		rdv_option_beat(option);
 	while (poll(&input, 1, RDV_BEAT_MS) == 0);
-	rdv_option_beat(option); /* before the answer: the tests go on with that */
+	rdv_option_beat(option); /* before the answer, after which the test goes on */
 }
 
 int main(void)
