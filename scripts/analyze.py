@@ -4,9 +4,9 @@
 
 usage: analyze.py [--jobs N] [--tool gcc|clang-tidy] [FILE..]     all files if none is named
 
-COMPILE has the compiler and its options (`make analyze` sets it). What they find is compared with
-tests/analyze/explained.list: a finding that no entry explains is printed and fails, and so does an
-entry that explains nothing any more (when all files were looked at by both).
+COMPILE has the compiler and its options (`make analyze` sets it). Findings are compared with
+tests/analyze/explained.list. A finding that no entry explains is printed, and the script fails. When
+both tools have looked at all files, an entry that explains no finding is an error too.
 """
 import argparse
 import collections
@@ -20,7 +20,7 @@ import sys
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 LIST = "tests/analyze/explained.list"
 DIRECTORIES = ("daemon", "proto", "lib", "cli")
-NOT_FOR_HERE = "daemon/rendezvous/bpf/"  # programs for the BPF machine
+NOT_FOR_HERE = "daemon/rendezvous/bpf/"  # BPF programs
 FINDING = re.compile(r"^(?:(?P<file>[^:\s]+):(?P<line>\d+):(?:\d+:)?|cc1:) "
                      r"(?:warning|error): (?P<text>.*?)(?: \[CWE-\d+\])?(?: \[(?P<checker>[^]]+)\])?$")
 
@@ -28,7 +28,7 @@ Finding = collections.namedtuple("Finding", "file line checker source text")
 
 
 class Entry:
-    """One of the list. '*' stands for anything in each of its three patterns."""
+    """An entry of the list. '*' stands for anything in each of its three patterns."""
 
     def __init__(self, file, checker):
         self.file, self.checker, self.source, self.reason = file, checker, None, None
@@ -86,7 +86,7 @@ def command(tool, file):
 
 
 def analyze(job):
-    """The findings in one file by one tool, and what went wrong."""
+    """The findings of one tool in one file, and an error message if the tool failed."""
     tool, file = job
     done = subprocess.run(command(tool, file), cwd=ROOT, capture_output=True, text=True, check=False,
                           env={**os.environ, "LC_ALL": "C"})

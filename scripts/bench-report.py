@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What scripts/bench.sh has measured, as tables in Markdown, and as plots (by gnuplot).
+"""Print the results of scripts/bench.sh as tables in Markdown, and as plots (by gnuplot).
 
 usage: bench-report.py [--plot DIRECTORY] FILE
 
 FILE has lines "MTU ROUND MEASUREMENT WAY VALUE BUSY SECONDS": BUSY is the processor time of the whole
-machine, SECONDS how long the measurement took. A ratio is that of the medians over the rounds; its
-range is that of the rounds' own ratios.
+machine, SECONDS how long the measurement took. A ratio is computed from the medians over all rounds.
+Its range is the range of the ratios of the single rounds.
 """
 import argparse
 import collections
@@ -18,7 +18,7 @@ import sys
 
 Kind = collections.namedtuple("Kind", "title unit higher_is_better cost")
 
-# Cost: what processor time is given for.
+# cost: the unit for which processor time is reported.
 KINDS = {
     "bulk": Kind("bulk, 1 stream to the server", "MB/s", True, "GB"),
     "bulk-down": Kind("bulk, 1 stream from the server", "MB/s", True, "GB"),
@@ -49,7 +49,7 @@ Sample = collections.namedtuple("Sample", "value cost")
 
 
 def cost_of(kind, value, busy, seconds):
-    """Processor seconds a GB, or microseconds a request."""
+    """Processor seconds for a GB, or microseconds for a request."""
     if kind.cost == "GB":
         return busy / (value * seconds / 1000)
     if kind.cost == "request":
@@ -121,7 +121,7 @@ def speed(kind, tcp, mine):
 
 
 def plot(mtu, samples, directory):
-    """bench-MTU.svg: one bar a measurement, the line is TCP."""
+    """Write bench-MTU.svg: a bar for each measurement; the line marks TCP."""
     bars = []
     for name, kind in KINDS.items():
         mine, tcp = samples.get((name, "smcr")), samples.get((name, "tcp"))

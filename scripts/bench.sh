@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# SMC-R and fallback against plain TCP over the same veth pair, in one run: rounds of all measurements,
-# one after the other, medians, ratios. docs/performance.md tells how to read it. Needs root.
+# Compare SMC-R, and TCP after a fallback, with plain TCP over the same veth pair. One run has several rounds of all
+# measurements, and prints medians and ratios. docs/performance.md tells how to read them. Needs root.
 #
 #   ROUNDS (5)      MEASURE ("bulk rtt ask setup redis nginx memory fallback plain"): only these
 #   MTUS ("1500 9000")
 #   BULK_SECONDS (2), RTT_COUNT (20000), ASK_COUNT (2000), REQUESTS of redis (50000), WRK_SECONDS (2),
-#   HOLD_COUNT (500), connections whose memory is looked at
-#   PLAIN_TURNS (20) of PLAIN_COUNT (500) connections each way, in turn, in each round: what it costs that smcrd
-#                   counts plain connections
+#   HOLD_COUNT (500), idle connections whose memory is measured
+#   PLAIN_TURNS (20) of PLAIN_COUNT (500) connections each way, in turn, in each round: the cost of counting plain
+#                   connections in smcrd
 #   PLOT            directory for the plots, bench-MTU.svg
 set -euo pipefail
 
-# What the caller left open does not go to the programs that are measured: a high descriptor makes each
-# connect() dearer (docs/performance.md). The shell reads this script from one.
+# Close descriptors that the caller left open, so that the measured programs do not inherit them: a high descriptor
+# makes each connect() slower (docs/performance.md). One descriptor stays, from which the shell reads this script.
 for path in "/proc/$$/fd/"*; do
 	fd=${path##*/}
 	[ "$fd" -le 2 ] || [ "$path" -ef "$0" ] || eval "exec $fd>&-"
@@ -48,7 +48,7 @@ wants() {
 	[[ " $MEASURE " = *" $1 "* ]]
 }
 
-# packages COMMAND PACKAGE ..: programs that are measured, installed as they are needed
+# packages COMMAND PACKAGE ..: install the packages of the commands that are missing
 packages() {
 	local missing=()
 	while [ $# -gt 0 ]; do
@@ -89,7 +89,7 @@ nginx_conf() {
 	END
 }
 
-# serve PORT [smcr-run]: everything that is measured, from PORT on
+# serve PORT [smcr-run]: start all servers, on ports from PORT on
 serve() {
 	local port=$1
 	shift
@@ -104,18 +104,19 @@ serve() {
 
 # ---- measurements; each prints a value
 
-# Processor seconds that the whole machine has spent: both hosts, and what the kernel does for them.
+# Processor seconds that the whole machine has spent, for both hosts and in the kernel.
 busy() {
 	awk '$1 == "cpu" { print ($2 + $3 + $4 + $7 + $8) / 100 }' /proc/stat
 }
 
-# m NAME WAY PORT FUNCTION ARGUMENTS..: run FUNCTION with what precedes a client by that way and PORT; note what it
-# prints, the processor time and how long it took. A second value on its line is that of NAME-p99.
+# m NAME WAY PORT FUNCTION ARGUMENTS..: measure once. `client` becomes the command that runs a client by that way.
+# Write the value that FUNCTION prints, the processor time and the duration to the results. A second value that it
+# prints is the result of NAME-p99.
 m() {
 	local name=$1 way=$2 port=$3 before start values value cost
 	shift 3
 	client=()
-	[[ $way = tcp* ]] || client=("$run") # tcp-to-smcr: the server alone is under smcr-run
+	[[ $way = tcp* ]] || client=("$run") # tcp-to-smcr: only the server is under smcr-run
 	[ "$way" != smcr ] || client=("$run" --require)
 	before=$(busy) start=$EPOCHREALTIME
 	values=$("$1" "$port" "${@:2}") || { echo "bench: $name by $way failed" >&2; return 1; }
@@ -139,13 +140,13 @@ web() {
 	on b "${client[@]}" wrk -t 1 -c 32 -d "$WRK_SECONDS" "http://$server:$(($1 + 3))/$2" | awk '/^Requests/ { print $2 }'
 }
 
-# KiB of memory that both daemons have, what they share counted in shares
+# KiB of memory of both daemons; of shared pages each process counts its share (Pss)
 # shellcheck disable=SC2154 # smcrd_start sets them
 daemons_kib() {
 	cat "/proc/$SMCRD_PID_a/smaps_rollup" "/proc/$SMCRD_PID_b/smaps_rollup" | awk '$1 == "Pss:" { kib += $2 } END { print kib }'
 }
 
-# KiB a connection that is open and idle, of both daemons together
+# KiB that an open, idle connection takes in both daemons together
 memory() {
 	local before after holder=$HOSTS_DIR/held
 	mkfifo "$holder.in"
@@ -160,7 +161,7 @@ memory() {
 	bc <<<"scale=2; ($after - $before) / $HOLD_COUNT"
 }
 
-# both NAME FUNCTION ARGUMENTS..: by TCP and by SMC-R
+# both NAME FUNCTION ARGUMENTS..: measure over TCP and over SMC-R
 both() {
 	m "$1" tcp 5000 "${@:2}"
 	m "$1" smcr 5100 "${@:2}"
@@ -221,7 +222,7 @@ packages bc bc
 ! wants nginx || packages nginx nginx-light wrk wrk
 for mtu in $MTUS; do
 	hosts_up "$mtu"
-	# What a connection a request costs is to be seen, not avoided.
+	# The cost of short connections is measured here, so smcrd must not leave them on TCP.
 	echo 'short_connection_rate = 0' | tee "$HOSTS_DIR/a.conf" >"$HOSTS_DIR/b.conf"
 	smcrd_start a
 	smcrd_start b

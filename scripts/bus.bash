@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-# A system bus of a host's own, for tests: a real dbus-daemon with the policy that is installed. To be sourced
+# A separate system bus for a host, for tests: a real dbus-daemon with the policy that smcrd installs. Source this
 # after scripts/hosts.bash.
 
-# The policy for smcrd; "": the bus has none.
+# The bus's policy file for smcrd; "": none.
 BUS_POLICY=$HOSTS_ROOT/etc/dbus/org.smcrd.conf
 
-# bus_config: the configuration that Debian's system bus has, but for where it listens.
+# bus_config: the configuration of Debian's system bus, but for the address.
 bus_config() {
 	cat <<-END
 	<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
@@ -35,7 +35,7 @@ bus_config() {
 	END
 }
 
-# bus_start: the system bus of host a. Its process is BUS_PID; programs that are started from here on find it.
+# bus_start: start the system bus of host a. Its process is BUS_PID; programs that are started later find it.
 bus_start() {
 	bus_config >"$HOSTS_DIR/bus.conf"
 	chmod a+x "$HOSTS_DIR"
@@ -50,12 +50,12 @@ bus_stop() {
 	wait "$BUS_PID" || true
 }
 
-# bus ARGUMENTS..: of busctl, on host a as root
+# bus ARGUMENTS..: busctl on host a as root
 bus() {
 	on a busctl --system "$@"
 }
 
-# bus_has_smcrd: smcrd has its name there
+# bus_has_smcrd: does smcrd own its name on the bus?
 bus_has_smcrd() {
 	bus get-property org.smcrd /org/smcrd org.smcrd.Manager1 Version
 }

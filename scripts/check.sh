@@ -2,21 +2,21 @@
 # SPDX-License-Identifier: MIT
 # Every test, run by `make check`. Needs root (network namespaces, BPF).
 #
-#   check.sh --quick    by `make quickcheck`: what needs neither root nor a second host, in a minute or two
+#   check.sh --quick    run by `make quickcheck`: tests that need neither root nor a second host, in a minute or two
 #
-# One line a program on standard output, as they end, with the seconds it took; details of what failed,
-# and the failures in brief once more at the end; everything in build/check.log. The last line is
-# "N passed, N failed"; the exit status tells whether anything failed. A program that crashes, stops in the
-# middle or prints no TAP counts as a failure of its own.
+# Standard output has a line for each program when it ends, with the seconds it took; details of failures; and at
+# the end the failures once more in brief. build/check.log has all output. The last line is "N passed, N failed";
+# the exit status tells whether anything failed. A program that crashes, stops in the middle or prints no TAP
+# counts as one more failure.
 #
-# Tests wait more than they compute: twice as many as there are processors run at once. What only
-# computes (the build with sanitizers, the simulator) runs beside them and gets what they leave. So no test
-# may count on the machine's time.
+# Tests wait more than they compute, so twice as many as there are processors run at once. Jobs that only compute
+# (the build with sanitizers, the simulator) run beside them and get the processor time that tests leave. So no
+# test may rely on how fast the machine is.
 #
-#   SIM_SEEDS      seeds of the simulator (200), a quarter of them with sanitizers, and again a quarter
-#                  that nobody has tried yet, from SIM_START on (the time of day, in milliseconds)
-#   FUZZ_SECONDS   seconds a fuzz target (2)
-#   MUTATE_SECONDS, MUTATE_SEED  how long mutants of the code are tried (30), and which: new ones each time
+#   SIM_SEEDS      seeds of the simulator (200); also a quarter of them with sanitizers, and as many new ones, from
+#                  SIM_START on (the time of day in milliseconds)
+#   FUZZ_SECONDS   seconds for each fuzz target (2)
+#   MUTATE_SECONDS, MUTATE_SEED  how long mutants of the code are tried (30); the seed that chooses them (a new one)
 #   TESTS_MAX      tests that run at once (twice the number of processors)
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -31,7 +31,7 @@ quick=
 jobs_max=$(nproc)
 tests_max=${TESTS_MAX:-$((2 * jobs_max))}
 program_timeout=1200
-beside=(nice -n 10) # for what is to have what the tests leave of the processors
+beside=(nice -n 10) # for jobs that get only the processor time that tests leave
 work=$PWD/build/check
 log=$PWD/build/check.log
 export SMCR_PROOFS=$PWD/build/proofs.txt
@@ -39,22 +39,22 @@ export HOSTS_PATIENCE=10 # scripts/hosts.bash
 export CMOCKA_MESSAGE_OUTPUT=TAP
 export UBSAN_OPTIONS=print_stacktrace=1
 export LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
-unset MAKEFLAGS MFLAGS MAKELEVEL # of the make that called: we start our own
+unset MAKEFLAGS MFLAGS MAKELEVEL # set by the make that called; this script starts its own
 
-# finish: what all programs have counted, and the end.
+# finish: print the sums of all programs and exit.
 finish() {
 	local passed failed skipped
 	read -r passed failed skipped < <(cat "$work"/*.count 2>/dev/null |
 		awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }')
 	[ "$skipped" -eq 0 ] || echo "$skipped skipped"
-	cat "$work"/*.brief 2>/dev/null # a reader who has only the end of the output sees what failed
+	cat "$work"/*.brief 2>/dev/null # so that the end of the output shows all failures
 	echo "everything is in build/check.log; $SECONDS seconds"
 	echo "$passed passed, $failed failed"
 	[ "$failed" -eq 0 ]
 	exit
 }
 
-# What still runs when we are interrupted must not stay behind; timeout(1) ends its whole group.
+# When interrupted, end the programs that still run; timeout(1) ends its whole process group.
 # shellcheck disable=SC2317
 stop_programs() {
 	local file
@@ -69,19 +69,19 @@ trap 'exit 130' INT TERM HUP
 
 # ---- running and judging
 
-# run NAME COMMAND...: leave output, exit status and seconds in the work directory.
+# run NAME COMMAND...: run it, and write output, exit status and seconds to the work directory.
 run() {
 	local base=$work/${1//\//_} begin=$SECONDS
 	shift
 	timeout -k 10 "$program_timeout" "$@" >"$base.out" 2>"$base.err" </dev/null {slots}>&- &
 	echo $! >"$base.pid"
-	{ wait $!; } 2>/dev/null # the shell would tell of a crash here, judge does
+	{ wait $!; } 2>/dev/null # the shell would report a crash here; judge reports it
 	echo $? >"$base.status"
 	echo $((SECONDS - begin)) >"$base.seconds"
 	rm -f "$base.pid"
 }
 
-# A test that runs has taken a byte out of this pipe.
+# Each test takes a byte out of this pipe before it runs, and puts it back afterwards.
 make_slots() {
 	local i
 	mkfifo "$work/slots"
@@ -91,7 +91,7 @@ make_slots() {
 	done
 }
 
-# start NAME COMMAND...: run and judge in the background, as soon as there is room for one more.
+# start NAME COMMAND...: run and judge in the background, as soon as fewer than TESTS_MAX tests run.
 start() {
 	local slot
 	read -r -n 1 -u "$slots" slot
@@ -107,7 +107,7 @@ count() {
 	grep -Ec "$2" "$1" || true
 }
 
-# What is wrong with a run beyond its "not ok" lines, as one line; empty if nothing is.
+# Print in one line what is wrong with a run beyond its "not ok" lines, or nothing.
 run_fault() {
 	local base=$1 results=$2 status plan
 	status=$(cat "$base.status" 2>/dev/null || echo none)
@@ -141,12 +141,12 @@ judge() {
 	} 9>"$work/print"
 }
 
-# At which cases tests have failed (tests/lib/tries.h).
+# Print the cases at which tests have failed (tests/lib/tries.h).
 failed_cases() {
 	grep -hE '^# tests/.* failed at ' "$1.out" "$1.err" | cut -c 1-200 | sed 's/^/    /'
 }
 
-# brief NAME FAULT: a failed run in a few lines.
+# brief NAME FAULT: print a failed run in a few lines.
 brief() {
 	local base=$work/${1//\//_}
 	echo "FAILED $1${2:+: $2}"
@@ -175,7 +175,7 @@ print_result() {
 	} >>"$log"
 }
 
-# build NAME COMMAND...: tell whether it succeeded, as one test.
+# build NAME COMMAND...: run the command as one test, which passes if it succeeds.
 build() {
 	local name=$1 base=$work/${1//\//_} program_timeout=3600
 	shift
@@ -192,7 +192,7 @@ build() {
 
 # ---- the suites
 
-# programs DIRECTORY PREFIX: unit, preload and libsmcr test programs built below it.
+# programs DIRECTORY PREFIX: the unit, preload and libsmcr test programs built below DIRECTORY.
 programs() {
 	local top=$1 prefix=$2 source name
 	for source in tests/unit/test_*.c tests/preload/test_*.c tests/libsmcr/test_*.c; do
@@ -210,15 +210,14 @@ simulator() {
 	judge "$2"
 }
 
-# The two-host tests, those first that say that they are long, or they would be waited for at the end.
+# The two-host tests. Those tagged "long" come first, so that the end of the run does not wait for them.
 bats_in_order() {
 	grep -l '^# bats file_tags=.*\blong\b' tests/bats/*.bats
 	grep -L '^# bats file_tags=.*\blong\b' tests/bats/*.bats
 }
 
-# bats_files BUILD PREFIX: the two-host tests, with the programs of one build, side by side (each has its
-# own namespaces). Tests end the daemons in order and look at their status: with sanitizers that includes
-# leaks.
+# bats_files BUILD PREFIX: the two-host tests, with the programs of one build, side by side: each has its own
+# namespaces. Tests stop the daemons in order and check their exit status, by which sanitizers also report leaks.
 bats_files() {
 	local file
 	while read -r file; do
@@ -235,14 +234,14 @@ fuzz() {
 	FUZZ_SECONDS=$fuzz_seconds start fuzz scripts/fuzz.sh "${targets[@]}"
 }
 
-# Real programs, the quick ones, and a few restarts of smcrd; `make compat` has them all.
+# The quick ones of the real programs, and a few restarts of smcrd. `make compat` runs all of them.
 compat() {
 	local file name
 	while read -r file; do
 		name=$(basename "$file" .bash)
 		start "compat/$name" tests/compat/run --quick "$name"
 	done < <(grep -l '^QUICK=yes' tests/compat/programs/*.bash)
-	# However late the machine is to tell a program of a restart.
+	# MOMENT: a busy machine may be late to let a program notice a restart.
 	MOMENT=3 RESTARTS=5 start restarts tests/compat/restarts.sh
 }
 
@@ -263,7 +262,7 @@ references() {
 	judge references
 }
 
-# conformance [OPTION..]: of conformance.py
+# conformance [OPTION..]: run conformance.py --check
 conformance() {
 	run conformance scripts/conformance.py --check "$@"
 	local base=$work/conformance
@@ -288,7 +287,7 @@ mkdir -p "$work"
 : >"$SMCR_PROOFS"
 make_slots
 
-build build make -j"$jobs_max" all tests || finish # without it nothing below makes sense
+build build make -j"$jobs_max" all tests || finish # nothing below works without the build
 build shell make -s shell-check
 if [ -n "$quick" ]; then
 	build format make -s format-check

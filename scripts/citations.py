@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Which requirement of RFC 7609 is named by which code.
+"""Find which code names which requirement of RFC 7609.
 
 usage: citations.py            check, as TAP
-       citations.py ID..       where these are named
+       citations.py ID..       print where these are named
 
 Reads docs/requirements.tsv, docs/uncited.tsv (ids that have no place in the code, with the reasons),
-docs/rfc7609-readings.md and the sources. Code names a requirement by its id, written out: `git grep -w
-CDC-12` has to find it. So neither "CDC-1..17" nor "CDC-6, 10" names anything. A reading (A12) is named by
-code or by a requirement.
+docs/rfc7609-readings.md and the sources. Code names a requirement by its full id, so that `git grep -w
+CDC-12` finds it. Neither "CDC-1..17" nor "CDC-6, 10" names anything. A reading (A12) is named by code or
+by a requirement.
 """
 import os
 import re
@@ -58,7 +58,7 @@ def read_uncited(requirements):
 
 
 def unnamed(requirements, uncited):
-    """What is wrong with who names what."""
+    """Requirements that no code names, and named ones that are listed as uncited."""
     named = {id_ for id_, _, _ in found(ID, CODE)}
     for id_ in requirements:
         if id_ not in named and id_ not in uncited:

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Which requirement of RFC 7609 is proven by which test.
+"""Tell which test proves which requirement of RFC 7609.
 
 usage: conformance.py [--proofs FILE] --write [FILE]    write docs/conformance.md
-       conformance.py [--proofs FILE] --check [FILE]    compare it with what this run has shown
-                      --text                           but leave out the proofs
+       conformance.py [--proofs FILE] --check [FILE]    compare it with the proofs of this run
+                      --text                           compare all but the proofs
 
 Reads docs/requirements.tsv, docs/conformance-notes.tsv, docs/conformance-dialects.tsv and the proofs
-that tests leave (build/proofs.txt: requirement id, tab, file:test). A proof of an unknown id is an
+that tests write (build/proofs.txt: requirement id, tab, file:test). A proof of an unknown id is an
 error. --check fails if the document lacks a requirement, claims a proof that the run did not show, or
-says something else of the dialects; a proof that the document does not have yet is only reported.
+differs about the dialects. A proof that the document does not have yet is only reported.
 """
 import argparse
 import collections
@@ -81,7 +81,7 @@ Requirement = collections.namedtuple("Requirement", "id section level group text
 
 
 class Problem(Exception):
-    """Something in an input that makes the result meaningless."""
+    """An error in an input file."""
 
 
 def rows(path, columns):
@@ -204,8 +204,8 @@ def render(requirements, notes, proofs, dialects):
 
 
 def read_document(path):
-    """For each id in the document: its text, its state, the tests it names, and whether it holds in
-    the RFC's dialect only."""
+    """For each id in the document: its text, its state, the tests that it names, and whether it is
+    proven in the RFC's dialect only."""
     claims = {}
     with open(path, encoding="utf-8") as lines:
         for line in lines:
@@ -221,7 +221,7 @@ def read_document(path):
 
 
 def check_dialects(path, claims, requirements, dialects):
-    """What the document should say of the dialects and does not."""
+    """Differences between the document and the table of dialects."""
     with open(path, encoding="utf-8") as text:
         if dialect_section(requirements, dialects) not in text.read():
             yield f"not what {DIALECTS} says"
@@ -231,8 +231,8 @@ def check_dialects(path, claims, requirements, dialects):
 
 
 def check(path, requirements, notes, proofs, dialects):
-    """Print what is wrong with the document; proofs None: whatever it says of them.
-    @return True if nothing is"""
+    """Print what is wrong with the document. If proofs is None, proofs are not compared.
+    @return True if nothing is wrong"""
     claims = read_document(path)
     wrong = [f"{id_} is missing" for id_ in requirements if id_ not in claims]
     wrong += [f"{id_} is no requirement" for id_ in claims if id_ not in requirements]

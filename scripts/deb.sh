@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Debian packages of what scripts/dist.sh packs, below build/deb; called by `make deb`. Needs no root, and no network.
+# Build Debian packages from the archive of scripts/dist.sh, in build/deb; called by `make deb`. Needs neither root nor
+# network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +13,7 @@ if [ "$packaged" != "$version" ]; then
 	exit 1
 fi
 
-# Packages are put beside the tree that they are built in.
+# dpkg-buildpackage puts packages beside the directory in which it builds.
 tree=$out/smcrd-$version
 rm -rf "$out"
 mkdir -p "$out"
@@ -20,7 +21,7 @@ scripts/dist.sh "$tree.tar.gz"
 tar -xz --no-same-owner -C "$out" -f "$tree.tar.gz"
 rm "$tree.tar.gz"
 
-# Flags and goals of the make that called are not for this build; debhelper has its own.
+# The flags and goals of the make that called must not reach this build; debhelper sets its own.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CFLAGS CPPFLAGS LDFLAGS
 log=$out/build.log
 if ! (cd "$tree" && dpkg-buildpackage --build=binary --no-sign) >"$log" 2>&1; then

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The demonstration: two hosts (network namespaces) with two NICs each and an smcrd each; unmodified
-# nginx, curl and iperf3 exchange their data over SMC-R, one download while a NIC goes down and comes
-# back. Prints what an operator sees and what was on the wire. Needs root. Cleans up, also when
-# interrupted.
+# The demonstration: two hosts (network namespaces) with two NICs each and an smcrd each. Unmodified
+# nginx, curl and iperf3 exchange data over SMC-R, one download while a NIC goes down and comes back.
+# Prints what an operator sees and what was on the wire. Needs root. Cleans up, also when interrupted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/hosts.bash
@@ -65,7 +64,7 @@ roce_bytes() {
 		jq '[.nftables[].rule?.expr[]?.counter?.bytes? // empty] | add'
 }
 
-# Payload of TCP, in all or of the packets that a display filter selects.
+# tcp_payload [FILTER]: bytes of TCP payload, of all packets or of those that a display filter selects.
 tcp_payload() {
 	tshark -r "$HOSTS_DIR/tcp.pcap" -Y "tcp $*" -T fields -e tcp.len 2>/dev/null |
 		awk '{ sum += $1 } END { print sum + 0 }'
@@ -77,12 +76,12 @@ mib_copied() {
 	echo $(($(stat -c %s "$HOSTS_DIR/copy" 2>/dev/null || echo 0) >> 20))
 }
 
-# copied PERCENT: has so much of the file arrived?
+# copied PERCENT: has this part of the file arrived?
 copied() {
 	[ "$(mib_copied)" -ge $((SIZE_MB * $1 / 100)) ]
 }
 
-# The NIC of host b behind the link on which host a sends the download that runs.
+# The NIC of host b whose link carries the download from host a.
 nic_of_download() {
 	local number
 	number=$(json a connection '[.connection[] | select(.state == "active")][0].link')
@@ -104,7 +103,7 @@ smcrctl_on b device
 
 step "a web server on host a sends a file of $SIZE_MB MiB to curl on host b"
 mkdir "$HOSTS_DIR/www"
-# Pseudo-random bytes, faster than /dev/urandom gives them.
+# Pseudo-random bytes, made faster than /dev/urandom makes them.
 openssl enc -aes-128-ctr -pass pass:demo -nosalt -pbkdf2 -in /dev/zero 2>/dev/null |
 	head -c $((SIZE_MB << 20)) >"$HOSTS_DIR/www/file" || true
 [ "$(stat -c %s "$HOSTS_DIR/www/file")" = $((SIZE_MB << 20)) ] || fail "cannot make the file"

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The sources as FILE (build/smcrd-VERSION.tar.gz); called by `make dist` and scripts/deb.sh. The same sources give the
-# same bytes.
+# Pack the sources into FILE (build/smcrd-VERSION.tar.gz); called by `make dist` and scripts/deb.sh. The same sources
+# give the same bytes.
 #
-# What belongs to them git knows, and in an unpacked archive its MANIFEST: nothing else that lies about is packed.
-# All files have the time SOURCE_DATE_EPOCH, or that of the last entry of debian/changelog.
+# Files that git knows are packed, or in an unpacked archive those of its MANIFEST, and no others. All files get the
+# time SOURCE_DATE_EPOCH, or that of the last entry of debian/changelog.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -16,18 +16,18 @@ fail() {
 	exit 1
 }
 
-# Who runs this has run make here, so git may trust the directory, whoever owns it.
+# git_here: git, without its check of who owns the directory. The user has run make here and so trusts it.
 git_here() {
 	git -c safe.directory="$PWD" "$@"
 }
 
-# tell_others: who has forgotten to add a file learns it here
+# tell_others: warn about files that are not packed because nobody has added them to git
 tell_others() {
 	others=$(git_here -c core.quotePath=false ls-files --others --exclude-standard | grep -vx MANIFEST | paste -sd ' ')
 	[ -z "$others" ] || echo "dist: not packed, because git does not know them: $others" | cut -c 1-300 >&2
 }
 
-# members: the names of the files, a line each
+# members: print the names of the files to pack, a line each
 members() {
 	if [ -e .git ]; then
 		command -v git >/dev/null || fail "this is a clone, and git is not installed: install git"

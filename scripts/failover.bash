@@ -1,30 +1,31 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# Ways to cut one of the links between the two hosts of scripts/hosts.bash and to mend it, and the
-# connections of tests/programs/steady.c that live through it. Sourced by the soak, the demo and
-# tests/bats/failover.bats. Host a is the server of the link group, host b the client.
+# Ways to cut and mend one of the links between the two hosts of scripts/hosts.bash, and the
+# connections of tests/programs/steady.c that have to survive that. Sourced by the soak, the demo and
+# bats tests. Host a is the server of the link group, host b the client.
 #
 # A cause is NAME-HOST:
 #
 #   carrier   the switch's port goes down: the NIC loses its carrier
 #   down      the interface is set down
 #   remove    the interface disappears; another one with its MAC and address comes back
-#   silent    the switch drops what comes and goes by RoCE on that port; nobody is told
-#   oneway    it drops only what comes from that host
+#   silent    the switch drops RoCE on that port in both directions; nobody is told
+#   oneway    the switch drops only RoCE from that host
 #   delete, disorderly, disable, failover
-#             operator's command on that host
+#             an operator gives this command on that host
 #   stop      the daemon of that host is stopped for a second
 
 # shellcheck disable=SC2034
 FAILOVER_CAUSES=(carrier-a silent-a delete-a down-b oneway-b failover-a remove-a disable-b
 	carrier-b silent-b delete-b down-a oneway-a failover-b remove-b disable-a
 	disorderly-a disorderly-b stop-a stop-b)
-# Conditions that a healthy pair of hosts reaches in much less; a busy machine may need it.
+# Seconds to wait for a condition. Hosts need much less; a busy machine may need all of it.
 FAILOVER_PATIENCE=${FAILOVER_PATIENCE:-60}
 
 # ---- what smcrd says
 
-# json HOST OBJECT [JQ OPTIONS..] FILTER: smcrctl -j through jq. By path: no namespace is entered.
+# json HOST OBJECT [JQ OPTIONS..] FILTER: smcrctl -j through jq. It finds the socket by its path, so that no namespace
+# has to be entered.
 json() {
 	local host=$1 object=$2
 	shift 2
@@ -37,7 +38,7 @@ ctl() {
 	"$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/$host.sock" "$@"
 }
 
-# symmetric: one link group, two links, each over NICs of its own on either side.
+# symmetric: is there one link group with two links that share no NIC on either side?
 symmetric() {
 	local host
 	for host in a b; do
@@ -48,13 +49,13 @@ symmetric() {
 	done
 }
 
-# link_on HOST NIC: GROUP/NUMBER of the active link there.
+# link_on HOST NIC: GROUP/NUMBER of the active link on that NIC.
 link_on() {
 	json "$1" link '[.link[] | select(.rnic == "soft:eth'"$2"'" and .state == "active")][0] |
 		"\(.linkgroup)/\(.number)"'
 }
 
-# queue_pair HOST NIC: number of the queue pair of the active link there.
+# queue_pair HOST NIC: number of the queue pair of the active link on that NIC.
 queue_pair() {
 	json "$1" link '[.link[] | select(.rnic == "soft:eth'"$2"'" and .state == "active")][0].local_qpn'
 }
@@ -69,7 +70,7 @@ link_is_lost() {
 	done
 }
 
-# link_is_empty HOST LINK: does no connection of that host write over it? Nor if it is gone.
+# link_is_empty HOST LINK: does no connection of that host write over the link? True also if the link is gone.
 link_is_empty() {
 	json "$1" link -e --arg link "$2" '[.link[] | select("\(.linkgroup)/\(.number)" == $link) |
 		.connections] | all(. == 0)' >/dev/null
@@ -78,7 +79,7 @@ link_is_empty() {
 # ---- cutting and mending
 
 # drop_roce HOST NIC [DIRECTION..]: the switch drops RoCE on the port of that NIC, in these directions
-# (iifname: what the host sends; oifname: what it gets).
+# (iifname: from the host; oifname: to the host).
 drop_roce() {
 	local port=$1$2 direction
 	shift 2
@@ -108,7 +109,7 @@ return_nic() {
 	ip -n "$HOSTS_ID-$1" link set "eth$2" up
 }
 
-# command_on HOST ARGUMENTS..: an operator's command; what it says is kept for fail_over.
+# command_on HOST ARGUMENTS..: give an operator's command; fail_over prints its output if something fails.
 command_on() {
 	COMMAND="smcrctl on host $*"
 	ctl "$@" >"$HOSTS_DIR/command.out" 2>&1
@@ -119,7 +120,7 @@ command_fails() {
 	return 1
 }
 
-# cut CAUSE NIC: returns when it has been done, not when it has been noticed.
+# cut CAUSE NIC: cut the link. Returns when that is done, which the daemons may not have noticed yet.
 cut() {
 	local what=${1%-*} host=${1#*-} nic=$2 pid
 	CUT_QPN_a=$(queue_pair a "$nic")
@@ -131,7 +132,7 @@ cut() {
 	remove) remove_nic "$host" "$nic" ;;
 	silent) drop_roce "$host" "$nic" iifname oifname ;;
 	oneway) drop_roce "$host" "$nic" iifname ;;
-	# On a busy machine the link may have gone by itself a moment before.
+	# On a busy machine the link may have failed by itself a moment before.
 	delete) command_on "$host" link delete "$CUT_LINK" || cut_took "$1" ;;
 	disorderly) command_on "$host" link delete "$CUT_LINK" --disorderly || cut_took "$1" ;;
 	disable) command_on "$host" link disable "$CUT_LINK" || cut_took "$1" ;;
@@ -141,13 +142,13 @@ cut() {
 	stop)
 		pid=SMCRD_PID_$host
 		kill -STOP "${!pid}"
-		sleep 1 # the length of the stop is what is tried
+		sleep 1 # the stop has to last a second
 		kill -CONT "${!pid}"
 		;;
 	esac
 }
 
-# cut_took CAUSE: has the link been given up, or left, by those who should?
+# cut_took CAUSE: is the link gone from both hosts, or, for disable and failover, left by its connections?
 cut_took() {
 	case ${1%-*} in
 	disable | failover) link_is_empty "${1#*-}" "$CUT_LINK" ;;
@@ -156,7 +157,7 @@ cut_took() {
 	esac
 }
 
-# mend CAUSE NIC
+# mend CAUSE NIC: undo the cut.
 mend() {
 	local what=${1%-*} host=${1#*-} nic=$2
 	case $what in
@@ -170,7 +171,7 @@ mend() {
 	esac
 }
 
-# fail_over CAUSE NIC: cut, wait until it took, mend, wait until all is as before.
+# fail_over CAUSE NIC: cut, wait for the effect, mend, and wait until everything is as before.
 fail_over() {
 	cut "$1" "$2" || command_fails || return 1
 	until_true "$FAILOVER_PATIENCE" cut_took "$1" || {
@@ -189,7 +190,7 @@ fail_over() {
 declare -gA STEADY_PID STEADY_IN
 
 # steady_start NAME HOST [WRAPPER..] -- ARGUMENTS..: run tests/programs/steady; returns when it is
-# ready. What it says is in $HOSTS_DIR/NAME.out.
+# ready. Its output goes to $HOSTS_DIR/NAME.out.
 steady_start() {
 	local name=$1 host=$2 in
 	local -a wrapper=()
@@ -218,14 +219,14 @@ steady_has_marked() {
 }
 
 # steady_mark NAME LABEL: the longest times without arrival since the last mark, in microseconds:
-# "PINGPONG BULK LATE". Each label once.
+# "PINGPONG BULK LATE". Use each label once.
 steady_mark() {
 	echo "mark $2" >&"${STEADY_IN[$1]}"
 	until_true "$FAILOVER_PATIENCE" steady_has_marked "$1" "$2" || return 1
 	awk -v label="$2" '$1 == "mark" && $2 == label { print $4, $6, $8 }' "$HOSTS_DIR/$1.out"
 }
 
-# steady_errors NAME..: errors that it has reported up to now; succeeds if there are any.
+# steady_errors NAME..: print the errors that these programs have reported so far; succeeds if there are any.
 steady_errors() {
 	local name found=1
 	for name in "$@"; do
@@ -234,7 +235,7 @@ steady_errors() {
 	return "$found"
 }
 
-# steady_stop NAME: tell it to end in order; its exit status.
+# steady_stop NAME: tell the program to end in order; returns its exit status.
 steady_stop() {
 	local in=${STEADY_IN[$1]} status=0
 	echo stop >&"$in"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# docs/first-hour.md: what an operator does and sees in the first hour, with the programs of the Debian packages
-# (build/deb, by make deb) on two hosts, which are network namespaces here. Needs root. Prints the page.
+# Make the page docs/first-hour.md: what an operator does and sees in the first hour. Runs the programs of the Debian
+# packages (build/deb, by make deb) on two hosts, which are network namespaces here, and prints the page. Needs root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/hosts.bash
@@ -27,7 +27,7 @@ name_of() {
 	[ "$1" = a ] && echo server || echo client
 }
 
-# Where a socket would lie on a host of its own; lines as an editor shows them.
+# Replace the paths of this script by those on a real host, and indent the lines.
 as_on_a_host() {
 	local socket=$HOSTS_DIR/b.sock in_table
 	printf -v in_table '%-*s  ' ${#socket} /run/smcrd/smcrd.sock
@@ -42,19 +42,19 @@ heading() {
 	printf '\n## %s\n' "$1"
 }
 
-# see HOST COMMAND: the command as typed, and what it says
+# see HOST COMMAND: print the command as typed, and its output
 see() {
 	printf '    %s# %s\n' "$(name_of "$1")" "$2"
 	on "$1" sh -c "cd '$HOSTS_DIR/home' && $2" 2>&1 | as_on_a_host || true
 }
 
-# daemon HOST: as systemctl start smcrd would
+# daemon HOST: start smcrd as systemctl would
 daemon() {
 	printf '    %s# systemctl start smcrd\n' "$(name_of "$1")"
 	SMCRD=$root/usr/sbin/smcrd smcrd_start "$1"
 }
 
-# program HOST COMMAND: in the background
+# program HOST COMMAND: start a program in the background
 program() {
 	printf '    %s# %s &\n' "$(name_of "$1")" "$2" | sed "s#$www#/srv/www#g"
 	start_on "$1" sh -c "cd '$HOSTS_DIR/home' && exec $2" >/dev/null 2>&1
@@ -64,7 +64,7 @@ listens() {
 	tcp_listens a "$1"
 }
 
-# active_on NIC: how many active links of the client are over it
+# active_on NIC: how many active links of the client use this NIC
 active_on() {
 	smcrctl_on b -j link |
 		jq --arg rnic "soft:$1" '[.link[] | select(.state == "active" and .rnic == $rnic)] | length'

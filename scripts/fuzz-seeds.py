@@ -4,10 +4,9 @@
 
 usage: fuzz-seeds.py DIRECTORY
 
-Writes DIRECTORY/fuzz_NAME/... with one file a distinct message: TCP options, CLC messages, LLC and
-CDC messages, RoCE packets (behind two bytes that fuzz_roce reads as IPv4 identification), frames of
-the daemon's socket, what a program does there, HTTP requests for metrics, and rules of the
-administrator's.
+Writes DIRECTORY/fuzz_NAME/... with one file for each distinct message: TCP options, CLC messages, LLC
+and CDC messages, RoCE packets (behind two bytes that fuzz_roce reads as IPv4 identification), frames
+of the daemon's socket, steps of programs at that socket, HTTP requests for metrics, and policy rules.
 """
 import glob
 import gzip
@@ -119,7 +118,7 @@ def add_ipc(seeds):
 
 
 def add_steps(seeds, target, *steps):
-    """As tests/fuzz/records.h has them: what, who, small, large."""
+    """Add a list of steps, in the form of tests/fuzz/records.h: what, who, small, large."""
     seeds.add(target, b"".join(struct.pack("=BBHI", *step) for step in steps))
 
 
@@ -129,7 +128,7 @@ def add_sessions(seeds):
     read = (7, 0, 0, 0)
     for kind, descriptor in ((0, 0), (1, 2), (2, 0)):
         handover = (2, 0x10, descriptor, kind)
-        # The pair end is the third thing that the program holds then.
+        # Then the pair end is the third descriptor that the program holds.
         for request in (0x40, 0x60, 0x80, 0xA0):
             add_steps(seeds, "fuzz_session", *opened, handover, read, (2, request, 4, 2), read)
         memory = (2, 0xA0, 4, 2)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Run fuzz targets for a bounded time each and say in TAP how they did.
+# Run each fuzz target for a limited time, and print the results as TAP.
 #
 # usage: fuzz.sh TARGET...            (programs below build/fuzz, see `make fuzz`)
 #   FUZZ_SECONDS   seconds for each target (60)
@@ -20,7 +20,7 @@ rm -rf "$work" "$seeds"
 mkdir -p "$work" "$seeds"
 scripts/fuzz-seeds.py "$seeds"
 
-# Leaves the program's exit status in the work directory.
+# Run a target, and write its exit status to the work directory.
 run_target() {
 	local program=$1 name corpus
 	name=$(basename "$program")
@@ -44,7 +44,7 @@ for program in "$@"; do
 done
 wait
 
-# coverage LOG: how far the inputs of the corpus get, by the last line that tells
+# coverage LOG: what the corpus covers, from the last line of the log that tells it
 coverage() {
 	sed -nE 's/.* cov: ([0-9]+) ft: ([0-9]+) corp: ([0-9]+).*/\1 edges, \2 features, \3 inputs kept/p' "$1" | tail -n 1
 }

@@ -4,11 +4,11 @@
 #
 #   a: eth0 10.77.0.1/24, eth1 10.77.0.11/24      b: eth0 10.77.0.2/24, eth1 10.77.0.12/24
 #
-# A third one, c, with eth0 10.77.0.3/24 and eth1 10.77.0.13/24, joins them for who asks (hosts_join c 3).
+# A third one, c, with eth0 10.77.0.3/24 and eth1 10.77.0.13/24, joins them by `hosts_join c 3`.
 #
-# Sourced by the demo, the benchmark and the bats tests. Everything lies in namespaces with a random
-# name and one directory; it goes away with hosts_down, and also when the caller is killed: a guard
-# process waits for the caller's end of a pipe to close.
+# Sourced by the demo, the benchmark and the bats tests. Everything is in namespaces with random names and in one
+# directory. hosts_down removes all of it. If the caller is killed, a guard process does so: it waits until the
+# caller's end of a pipe closes.
 
 HOSTS_ROOT=${HOSTS_ROOT:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
 HOSTS_BUILD=${HOSTS_BUILD:-$HOSTS_ROOT/build}
@@ -27,7 +27,7 @@ hosts_up() {
 	hosts_join b 2 "$mtu"
 }
 
-# hosts_join HOST NUMBER [MTU]: one more host, whose addresses end in NUMBER.
+# hosts_join HOST NUMBER [MTU]: add a host whose addresses end in NUMBER.
 hosts_join() {
 	local host=$1 n=$2 mtu=${3:-1500} nic
 	ip netns add "$HOSTS_ID-$host"
@@ -41,14 +41,14 @@ hosts_join() {
 	done
 }
 
-# hosts_guard ID DIR: cleans up when standard input ends, whatever ended it.
+# hosts_guard ID DIR: clean up when standard input ends, for whatever reason.
 hosts_guard() {
 	trap '' INT TERM HUP PIPE
 	cat >/dev/null
 	hosts_sweep "$1" "$2"
 }
 
-# hosts_sweep ID DIR: end what runs in the namespaces of ID, remove them and DIR.
+# hosts_sweep ID DIR: end the processes in the namespaces of ID, remove the namespaces and DIR.
 hosts_sweep() {
 	local id=$1 dir=$2 file host pids
 	for file in "/run/netns/$id"-*; do
@@ -62,10 +62,10 @@ hosts_sweep() {
 	rm -rf "$dir"
 }
 
-# hosts_down: remove them.
+# hosts_down: remove the hosts.
 hosts_down() {
 	[ -n "${HOSTS_ID:-}" ] || return 0
-	# The shell's remarks on the jobs that are killed here are of no interest.
+	# The shell's messages about jobs that are killed here are discarded.
 	{
 		hosts_sweep "$HOSTS_ID" "$HOSTS_DIR"
 		exec {HOSTS_GUARD}>&-
@@ -74,8 +74,8 @@ hosts_down() {
 	HOSTS_ID=
 }
 
-# In a subshell: become COMMAND on a host. The guard's pipe is closed for it: the guard waits for the
-# end of the caller, not of what it started.
+# hosts_exec HOST COMMAND..: in a subshell, become COMMAND on a host. COMMAND must not inherit the guard's pipe: the
+# guard waits for the end of the caller, not of programs that it started.
 hosts_exec() {
 	local host=$1
 	shift
@@ -88,13 +88,13 @@ on() {
 	(hosts_exec "$@")
 }
 
-# start_on HOST COMMAND..: the same in the background; $! is the command itself.
+# start_on HOST COMMAND..: the same in the background; $! is the process of the command.
 start_on() {
 	hosts_exec "$@" &
 }
 
-# until_true SECONDS COMMAND..: repeat the command until it succeeds; fails when the time is over, on a
-# machine HOSTS_PATIENCE times as slow as one with nothing else to do.
+# until_true SECONDS COMMAND..: repeat the command until it succeeds; fails after HOSTS_PATIENCE times SECONDS.
+# SECONDS are for a machine with nothing else to do.
 until_true() {
 	local end=$((SECONDS + $1 * ${HOSTS_PATIENCE:-1}))
 	shift
@@ -110,7 +110,7 @@ smcrctl_on() {
 	on "$host" "$HOSTS_BUILD/bin/smcrctl" "$@"
 }
 
-# answers HOST: does smcrd there serve?
+# answers HOST: does smcrd on that host answer?
 answers() {
 	smcrctl_on "$1" info >/dev/null 2>&1
 }
@@ -119,12 +119,12 @@ answers_or_ended() {
 	answers "$1" || ! kill -0 "$2" 2>/dev/null
 }
 
-# smcrd_start HOST [OPTIONS..]: start the daemon on a host and wait until it answers; its process id
-# goes to SMCRD_PID_HOST, its log to $HOSTS_DIR/HOST.log. Another program than build/bin/smcrd is $SMCRD.
+# smcrd_start HOST [OPTIONS..]: start the daemon on a host and wait until it answers. Its process id
+# goes to SMCRD_PID_HOST, its log to $HOSTS_DIR/HOST.log. The program is $SMCRD if set, else build/bin/smcrd.
 smcrd_start() {
 	local host=$1 pid
 	shift
-	# A configuration file of its own: the machine's must not matter.
+	# Use a configuration file for this host, so that the machine's file has no effect.
 	[ -e "$HOSTS_DIR/$host.conf" ] || : >"$HOSTS_DIR/$host.conf"
 	start_on "$host" "${SMCRD:-$HOSTS_BUILD/bin/smcrd}" --foreground --config "$HOSTS_DIR/$host.conf" \
 		--socket "$HOSTS_DIR/$host.sock" "$@" >>"$HOSTS_DIR/$host.log" 2>&1
@@ -137,7 +137,7 @@ smcrd_start() {
 	fi
 }
 
-# tcp_listens HOST PORT: does anybody listen there?
+# tcp_listens HOST PORT: does a program listen on that port?
 tcp_listens() {
 	[ -n "$(on "$1" ss -Hltn "sport = :$2")" ]
 }

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Install the Debian 12 packages that are needed for something. Says and does nothing when all are there;
-# needs root when some are missing.
+# Install the Debian 12 packages that are needed for a task. Does and prints nothing if all are installed; needs root
+# if some are missing.
 #
 #   install-deps.sh --build      to build the programs and libraries (make deps)
-#   install-deps.sh --deb        .. Debian packages of them (make deb)
-#   install-deps.sh --check      what tests, demo and benchmark need beside --build (make check-deps)
-#   install-deps.sh --check-deb  what the tests of the packages need (make check-deb)
+#   install-deps.sh --deb        to build the Debian packages (make deb)
+#   install-deps.sh --check      for tests, demo and benchmark, in addition to --build (make check-deps)
+#   install-deps.sh --check-deb  for the tests of the packages (make check-deb)
 #   install-deps.sh              --build and --check
-#   install-deps.sh PACKAGE..    these
+#   install-deps.sh PACKAGE..    these packages
 set -euo pipefail
 
 build=(
@@ -63,7 +63,7 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 
 # No service may start because its package is installed: invoke-rc.d and systemd's helper both ask
-# this script. The administrator's own, if there is one, comes back afterwards.
+# policy-rc.d. The administrator's own policy-rc.d, if there is one, is put back afterwards.
 policy=/usr/sbin/policy-rc.d
 saved=
 log=$(mktemp)
@@ -83,14 +83,14 @@ chmod 755 "$policy"
 export DEBIAN_FRONTEND=noninteractive
 apt=(apt-get -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300)
 echo "install-deps: installing ${missing[*]}"
-"${apt[@]}" update >"$log" 2>&1 || true # old lists may do; the installation says if they do not
+"${apt[@]}" update >"$log" 2>&1 || true # old lists may suffice; if not, the installation fails
 if ! "${apt[@]}" install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then
 	cat "$log" >&2
 	echo "install-deps: apt-get could not install: ${missing[*]}" >&2
 	exit 1
 fi
 
-# Nor at the next boot, if it was us who brought it.
+# The services of packages that were just installed must not start at the next boot either.
 for package in "${missing[@]}"; do
 	command -v systemctl >/dev/null || break
 	dpkg -L "$package" | sed -n 's#^\(/usr\)\?/lib/systemd/system/\([^/@]*\.\(service\|socket\)\)$#\2#p' |

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write standard input to a file and tell how long nothing came: curl .. | pauses.py FILE
+"""Write standard input to a file and measure pauses in it: curl .. | pauses.py FILE
 
-One line on standard output: LENGTH MIB, the longest pause in milliseconds and after how many MiB.
+Prints one line, LENGTH MIB: the longest pause in milliseconds, and after how many MiB it began.
 """
 import os
 import sys
@@ -19,7 +19,7 @@ def main():
                 longest, after = now - last, got
             got += len(data)
             out.write(data)
-            last = time.monotonic()  # the time of writing is our own
+            last = time.monotonic()  # the time that writing takes is no pause
     print(f"{longest * 1000:.1f} {after >> 20}")
 
 

@@ -2,16 +2,17 @@
 # SPDX-License-Identifier: MIT
 # Directories and configuration of `make install` and `make uninstall`.
 #
-#   place.sh make LIST DIR..            make directories. The file LIST gets those that were missing, and those above
-#                                       them, so that uninstall knows what is ours.
-#   place.sh remove LIST DIR..          remove what LIST names and DIR.., as far as they are empty, and LIST
-#   place.sh conf LIST FROM TO SYSTEM   FROM becomes the configuration TO, unless smcrd has one; prints which it reads
+#   place.sh make LIST DIR..            make directories. Those that were missing, parents too, are added to the file
+#                                       LIST, so that uninstall knows which directories install has made.
+#   place.sh remove LIST DIR..          remove the directories of LIST and DIR.. that are empty, and LIST itself
+#   place.sh conf LIST FROM TO SYSTEM   install FROM as the configuration TO, unless smcrd has one already; prints the
+#                                       file that smcrd reads
 #
-# With - for LIST nothing is noted: a staging directory goes as a whole.
+# With - for LIST nothing is noted: a staging directory is removed as a whole.
 set -eu
 umask 022
 
-# missing DIR..: those, and those above them, that are not there
+# missing DIR..: print those of the directories and their parents that do not exist
 missing() {
 	for dir; do
 		while [ -n "$dir" ] && [ ! -d "$dir" ]; do
@@ -26,7 +27,7 @@ make_dirs() {
 	shift
 	if [ "$list" != - ]; then
 		made=$(missing "$@" "${list%/*}")
-		# Noted before they are made: an installation that is interrupted can be taken away as well.
+		# Note the directories before they are made, so that an interrupted installation can be removed.
 		if [ -n "$made" ]; then
 			mkdir -p "${list%/*}"
 			echo "$made" >>"$list"
@@ -49,7 +50,7 @@ $(cat "$list")"
 	done
 }
 
-# is_configured FILE: does smcrd find anything there, or in the directory beside it?
+# is_configured FILE: does smcrd find a configuration in FILE or FILE.d?
 is_configured() {
 	for file in "$1" "$1".d/*.conf; do
 		[ ! -e "$file" ] || return 0
@@ -57,8 +58,8 @@ is_configured() {
 	return 1
 }
 
-# smcrd reads TO, and SYSTEM only where TO is not there (proto/ipc/config_file.h). So a default of ours must not hide
-# what an operator has written there.
+# smcrd reads SYSTEM only if TO does not exist (proto/ipc/config_file.h). So a default file at TO must not hide what an
+# operator has written to SYSTEM.
 lay_conf() {
 	list=$1 from=$2 to=$3 system=$4
 	if [ "$to" != "$system" ] && is_configured "$system"; then

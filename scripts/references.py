@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Is there everything that comments and documents refer to?
+"""Check that everything exists that comments and documents refer to.
 
 usage: references.py            check, as TAP
 
-Reads the files of the tree that git knows. Looked up are links of Markdown and the headings that they
-name; files, by path or by name alone, in comments and documents; readings (A33), decisions of
-docs/design.md, and manual pages of the project. A numbered section has to be one of a named standard: a
-section number alone is of a document that the reader does not have. Requirements (CDC-12) are the
-business of citations.py.
+Reads the files of the tree that git knows. Checks links of Markdown and the headings that they name;
+files, by path or by name alone, in comments and documents; readings (A33), decisions of docs/design.md,
+and manual pages of the project. A numbered section must name its standard: a section number alone
+belongs to a document that the reader does not have. citations.py checks requirements (CDC-12).
 """
 import os
 import re
@@ -48,7 +47,7 @@ def blank(text):
 
 
 def comments(text):
-    """The comments of C in their lines, with everything else blank."""
+    """The comments of C source; everything else becomes blank, so that line numbers stay."""
     kept, at = [], 0
     for match in TOKEN.finditer(text):
         word = match.group()
@@ -63,7 +62,7 @@ def anchor(heading):
 
 
 class Tree:
-    """What can be referred to."""
+    """Everything that can be referred to."""
 
     def __init__(self):
         self.files = git_files()

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Failovers, one after the other, under connections that must not notice more than a pause: two hosts
-# with two NICs each, an smcrd each, ordinary programs over smcr-run. Each failover cuts one link in
-# one of the ways of scripts/failover.bash, waits until it has been given up, mends it and waits until
-# the link group is symmetric with two links again. At the end no byte may be lost, doubled or out of
-# place, no connection reset, nothing left over. Needs root. Cleans up, also when killed.
+# Many failovers, one after the other, under connections that must notice no more than a pause. There are two hosts
+# with two NICs and an smcrd each, and ordinary programs under smcr-run. Each failover cuts one link in one of the
+# ways of scripts/failover.bash, waits until the link has been given up, mends it, and waits until the link group is
+# symmetric with two links again. In the end no byte may be lost, doubled or misplaced, no connection reset, and
+# nothing left over. Needs root. Cleans up, also when killed.
 #
-#   FAILOVERS (100)   how many, round robin over the causes, each on one NIC and the other
-#   CAUSES            some of the causes only
+#   FAILOVERS (100)   how many, round robin over the causes, on either NIC in turn
+#   CAUSES            only these causes
 #   BULK (3), PINGPONG (5), RATE (5000)   connections, and kB/s each way on each of BULK
-#   QUIET (20)        periods without a failover that are measured first, to compare with
-#   OUT (build/soak)  results: a line a failover, and what the programs and daemons said
+#   QUIET (20)        periods without a failover that are measured first, for comparison
+#   OUT (build/soak)  results: a line for each failover, and the output of programs and daemons
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=scripts/hosts.bash
@@ -64,10 +64,10 @@ mkdir -p "$OUT"
 
 # ---- nothing may be left over
 
-# holdings HOST: what an idle daemon holds, as "name=value" words.
+# holdings HOST: print what an idle daemon holds, as "name=value" words.
 holdings() {
 	local pid=SMCRD_PID_$1
-	# the buffers that are kept are those of a first contact, or later ones, four times as large
+	# an idle daemon keeps buffers of a first contact, or later ones, which are four times as large
 	json "$1" info '.info.engine | "memory=\(.memory_used_bytes / 4194304 | ceil)"'
 	json "$1" info '.info.engine | to_entries[] | select(.key | IN("linkgroups", "links", "rmbs",
 		"elements_used", "connections", "queue_pairs", "memory_regions", "timers")) | "\(.key)=\(.value)"'
@@ -81,8 +81,7 @@ holds_as_before() {
 	holdings "$1" | cmp -s "$OUT/holdings.$1"
 }
 
-# unchanged HOST: does it hold for two seconds what it holds now? Buffers that nobody uses are given back
-# after one.
+# unchanged HOST: do its holdings stay the same for two seconds? Unused buffers are given back after one second.
 unchanged() {
 	holdings "$1" >"$OUT/holdings.$1"
 	sleep 2
@@ -94,7 +93,7 @@ rss_kb() {
 	awk '/^VmRSS/ { print $2 }' "/proc/${!pid}/status"
 }
 
-# The same connections, orderly ended, before anything is measured.
+# Open the same connections and end them in order before anything is measured.
 warm_up() {
 	steady_start warm b "$run" --require -- connect 10.77.0.1 7100 --bulk "$BULK" \
 		--pingpong "$PINGPONG" --rate "$RATE" || fail "cannot connect: $(cat "$HOSTS_DIR/warm.out")"
@@ -108,7 +107,7 @@ warm_up() {
 
 # ---- measuring
 
-# measure LABEL: "PINGPONG BULK LATE", the worst of both programs since the last time.
+# measure LABEL: print "PINGPONG BULK LATE", the larger values of both programs since the last measurement.
 measure() {
 	local here there
 	if ! there=$(steady_mark server "$1") || ! here=$(steady_mark client "$1"); then
@@ -128,7 +127,7 @@ quiet_periods() {
 	local i
 	measure "quiet-start" >/dev/null
 	for ((i = 0; i < QUIET; i++)); do
-		sleep 1 # a period's length
+		sleep 1 # a period lasts a second
 		echo "quiet - $(measure "quiet-$i") 1.0" >>"$OUT/failovers"
 	done
 }
@@ -150,7 +149,7 @@ failovers() {
 
 # ---- the report
 
-# class CAUSE: as docs/performance.md groups them
+# class CAUSE: the groups of causes in docs/performance.md
 classes='
 function class(cause) {
 	sub(/-.*/, "", cause)
@@ -162,7 +161,7 @@ function class(cause) {
 	return "5 operator command"
 }'
 
-# Median, 99th percentile and worst of the longest gap of any connection, for each class.
+# Print for each class the median, 99th percentile and maximum of the longest gap of any connection.
 report() {
 	printf '\n%-22s %5s %9s %9s %9s\n' "longest gap, ms" count median 99% worst
 	awk "$classes"'{ print class($1) "\t" ($3 > $4 ? $3 : $4) }' "$OUT/failovers" |
@@ -192,7 +191,7 @@ warm_up
 
 steady_start client b "$run" --require -- connect 10.77.0.1 7100 --bulk "$BULK" --pingpong "$PINGPONG" \
 	--rate "$RATE" --gap 50 || fail "cannot connect: $(cat "$HOSTS_DIR/client.out")"
-# Connections that come and go meanwhile; where a path is cut they may become plain TCP.
+# Connections that come and go meanwhile. While a path is cut, they may become plain TCP.
 steady_start visitor b "$run" -- visit 10.77.0.1 7100 || fail "cannot connect"
 until_true "$FAILOVER_PATIENCE" symmetric || fail "no symmetric link group"
 quiet_periods

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# How long looking at smcrd takes with many peers and connections: each view of smcrctl as a table and as JSON,
+# Measure how long views of smcrd take with many peers and connections: each view of smcrctl as a table and as JSON,
 # all objects on the system bus, and a scrape of the metrics. PEERS hosts (50) with an smcrd each have CONNECTIONS
-# connections (1000) with one host altogether. Fails when the median of ROUNDS times (20) is more than 200 ms for
-# a view, or 100 ms for a scrape. Needs root; the figures of docs/performance.md.
+# connections (1000) in total with one host. Fails if the median of ROUNDS times (20) is more than 200 ms for a
+# view, or 100 ms for a scrape. docs/performance.md has the figures. Needs root.
 set -euo pipefail
 
 # shellcheck source=scripts/hosts.bash
@@ -18,12 +18,12 @@ HOSTS_PATIENCE=${HOSTS_PATIENCE:-10}
 RUN=$HOSTS_BUILD/bin/smcr-run
 SMCRCTL=$HOSTS_BUILD/bin/smcrctl
 CROWD=$HOSTS_BUILD/tests/programs/crowd
-LIMIT_MS=200 # of a view
+LIMIT_MS=200 # for a view
 slow=()
 
 # ---- the hosts
 
-# peer_up NUMBER: a host with one NIC, an smcrd and its share of the connections.
+# peer_up NUMBER: add a host with one NIC, an smcrd and its share of the connections.
 peer_up() {
 	local n=$1 host=p$1 share
 	share=$((CONNECTIONS * n / PEERS - CONNECTIONS * (n - 1) / PEERS))
@@ -47,7 +47,7 @@ peer_up() {
 
 # ---- times
 
-# taken PAUSE COMMAND..: median and longest of ROUNDS times, in milliseconds.
+# taken PAUSE COMMAND..: print the median and the longest of ROUNDS times in milliseconds, with PAUSE between runs.
 taken() {
 	local pause=$1 i start
 	shift
@@ -59,7 +59,8 @@ taken() {
 	done | sort -n | awk '{ t[NR] = $1 } END { if (NR) print t[int((NR + 1) / 2)], t[NR]; exit !NR }'
 }
 
-# judge NAME LIMIT TIMES..: median and longest, and again; what is too slow is told at the end.
+# judge NAME LIMIT TIMES..: print a row of the table, with the two values of each TIMES. A median above LIMIT is
+# reported at the end.
 judge() {
 	local name=$1 limit=$2 cells='' median longest
 	shift 2
@@ -74,7 +75,7 @@ judge() {
 	printf '| %s%s |\n' "$name" "$cells"
 }
 
-# view WORDS..: of smcrctl, as a table and as JSON
+# view WORDS..: measure a view of smcrctl, as a table and as JSON
 view() {
 	local table json
 	table=$(taken 0.02 "$SMCRCTL" -s "$HOSTS_DIR/a.sock" "$@")
@@ -82,7 +83,7 @@ view() {
 	judge "\`smcrctl $*\`" "$LIMIT_MS" "$table" "$json"
 }
 
-# once NAME LIMIT PAUSE COMMAND..: what has one form only
+# once NAME LIMIT PAUSE COMMAND..: measure a command that has only one form
 once() {
 	local span
 	span=$(taken "$3" "${@:4}")
@@ -93,19 +94,19 @@ drained_and_back() {
 	"$SMCRCTL" -s "$HOSTS_DIR/a.sock" drain && "$SMCRCTL" -s "$HOSTS_DIR/a.sock" drain --off
 }
 
-# doctor tells by its status whether something is wrong with this host, which is not asked here.
+# doctor exits with 1 if something is wrong with this host, which does not matter here.
 doctor() {
 	local status=0
 	on a "$SMCRCTL" -s "$HOSTS_DIR/a.sock" "$@" doctor || status=$?
 	[ "$status" -le 1 ]
 }
 
-# shows: the objects of smcrctl that are shown without anything more being said
+# shows: print the objects that smcrctl shows without further words
 shows() {
 	"$SMCRCTL" help | sed -n 's/^  \([a-z]*\) \[show.*/\1/p'
 }
 
-# ---- what is looked at
+# ---- the measurements
 
 hosts_up 1500
 trap hosts_down EXIT
@@ -115,7 +116,7 @@ fi
 printf '%s\n' 'short_connection_rate = 0' "metrics_socket = $HOSTS_DIR/metrics.sock" >"$HOSTS_DIR/a.conf"
 smcrd_start a
 mkfifo "$HOSTS_DIR/lines"
-exec 9<>"$HOSTS_DIR/lines" # without a word: they stay open
+exec 9<>"$HOSTS_DIR/lines" # nothing is written there, so the connections stay open
 start_on a "$RUN" "$CROWD" serve 10.77.0.1 5001 >/dev/null
 until_true 10 tcp_listens a 5001
 for ((n = 1; n <= PEERS; n++)); do
@@ -134,7 +135,7 @@ done
 view connection -d
 view connection peer 10.77.0.101
 view connection port 5001
-view connection pid 1 # nobody's: all are looked at
+view connection pid 1 # matches no connection, so smcrd looks at all of them
 view link group "$group"
 view rmb group "$group"
 view event group "$group"
@@ -144,15 +145,15 @@ echo
 echo '| | median | longest |'
 echo '|---|--:|--:|'
 once "\`smcrctl drain\`, \`drain --off\`" $((2 * LIMIT_MS)) 0.02 drained_and_back
-# two samples, and the time between them
+# top takes two samples, with 0.1 s between them
 once "\`smcrctl -w 0.1 top --count 1\`" $((2 * LIMIT_MS + 100)) 0.02 "${ctl[@]}" -w 0.1 top --count 1
 if [ -n "${DBUS_SYSTEM_BUS_ADDRESS:-}" ]; then
 	until_true 10 bus_has_smcrd >/dev/null 2>&1
-	# smcrd answers some a second only, of all callers
+	# smcrd answers only a few of these calls a second, from all callers together
 	once "GetManagedObjects on the bus, with busctl" "$LIMIT_MS" 1.1 busctl --system -j call org.smcrd /org/smcrd \
 		org.freedesktop.DBus.ObjectManager GetManagedObjects
 fi
-# Metrics are collected four times a second: each of these scrapes has them collected anew.
+# smcrd collects metrics at most four times a second. With this pause each scrape collects them anew.
 once "scrape by HTTP, with curl" 100 0.3 \
 	curl -sSf --unix-socket "$HOSTS_DIR/metrics.sock" -o /dev/null http://smcrd/metrics
 echo
