@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# A daemon that reads its answers from a file (canned_smcrd.py), for tests of what smcrctl makes of them.
+# A daemon that reads its answers from a file (canned_smcrd.py), for tests of how smcrctl shows them.
 
-# canned REPLIES: start the daemon; what it is asked goes to $BATS_TEST_TMPDIR/asked
+# canned REPLIES: start the daemon; it writes requests to $BATS_TEST_TMPDIR/asked
 canned() {
 	canned_down
 	export SMCRD_SOCKET=$BATS_TEST_TMPDIR/canned.sock

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# smcrctl capture: what is in the file is what passes between two hosts, and tshark decodes it.
+# smcrctl capture: the file contains the messages that pass between two hosts, and tshark decodes them.
 bats_require_minimum_version 1.5.0
 load common
 # shellcheck source=scripts/failover.bash
@@ -8,7 +8,7 @@ load common
 
 declare -gA TAP_PID
 
-# tap_start HOST NAME ARGUMENTS..: capture to $HOSTS_DIR/NAME.pcap; returns when it has begun.
+# tap_start HOST NAME ARGUMENTS..: capture to $HOSTS_DIR/NAME.pcap; returns when the capture has begun.
 tap_start() {
 	local host=$1 name=$2
 	shift 2
@@ -25,14 +25,14 @@ tap_stop() {
 	grep -q ', 0 lost$' "$HOSTS_DIR/$1.err"
 }
 
-# echoes [ARGUMENTS..]: one connection or more from b to a that echo, until all is closed.
+# echoes [ARGUMENTS..]: run echo_client on b with a server on a, and wait until both engines have freed all connections.
 echoes() {
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 "$@"
 	until_true 5 shows a info '.engine.connections == 0'
 	until_true 5 shows b info '.engine.connections == 0'
 }
 
-# one_by_one: packets are recorded one by one, not as they leave together (segmentation offload).
+# one_by_one: switch segmentation offload off, so that tcpdump records packets one by one.
 one_by_one() {
 	for host in a b; do
 		for nic in 0 1; do
@@ -41,7 +41,7 @@ one_by_one() {
 	done
 }
 
-# sends FILE: each message of 44 bytes in a recorded RDMA SEND, with the addresses between which it goes, once.
+# sends FILE: print each different 44-byte message in recorded RDMA SENDs once, with its two addresses.
 sends() {
 	capture_fields "$1" 'infiniband.bth.opcode == 4' ip.src ip.dst udp.payload |
 		awk '{ print $1, $2, substr($3, 25, 88) }' | sort -u
@@ -99,18 +99,18 @@ has_moved() {
 	[ "$(cat "$HOSTS_DIR/comments")" = "link group ${link%/*}, link ${link#*/}, peer $CLIENT" ]
 
 	[ "$(grep -c '^0 packets dropped' "$HOSTS_DIR"/nic?.tcpdump | awk -F: '{ sum += $2 } END { print sum }')" = 2 ]
-	# who wanted it, and that it is over, is in the log
+	# the log tells who captured, when the capture began, and that it has ended
 	grep -q 'capture.run .*by uid 0, pid .*: begun' "$HOSTS_DIR/a.log"
 	until_true 5 grep -q 'capture.run .*by uid 0, pid .*: ended' "$HOSTS_DIR/a.log"
 }
 
-# written FILE DIRECTION: so many bytes did RDMA writes carry.
+# written FILE DIRECTION: how many bytes RDMA WRITEs carried.
 written() {
 	capture_fields "$1" "infiniband.reth && frame.packet_flags_direction == $2" infiniband.reth.dmalen |
 		awk '{ sum += $1 } END { print sum + 0 }'
 }
 
-# stream FILE DIRECTION: what RDMA writes carry, one behind the other: without BTH, RETH, padding and ICRC.
+# stream FILE DIRECTION: print the data of all RDMA WRITEs in hexadecimal, without BTH, RETH, padding and ICRC.
 stream() {
 	capture_fields "$1" "infiniband.bth.opcode > 5 && frame.packet_flags_direction == $2" \
 		infiniband.bth.opcode infiniband.bth.padcnt udp.payload |
@@ -124,7 +124,7 @@ stream() {
 	two_daemons
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
 	until_true 5 tcp_listens a 7001
-	echoes --bytes 1 # afterwards no first contact tries paths with writes of its own
+	echoes --bytes 1 # a first contact before the capture, which tries the path with WRITEs of its own
 	until_true "$FAILOVER_PATIENCE" symmetric
 	tap_start a own --data
 	tap_start b peer --data group "$(json b linkgroup '.linkgroup[0].id')"
@@ -138,7 +138,7 @@ stream() {
 	for file in own peer; do
 		[ -z "$(capture_fields "$file" '_ws.expert.severity == error && infiniband.bth.opcode == 4' frame.number)" ]
 	done
-	# What one host sends is what the other one receives, whatever pieces it is announced in.
+	# What one host sends is what the other one receives, in whatever pieces.
 	for direction in 1 2; do
 		stream own "$direction" >"$HOSTS_DIR/own.stream"
 		[ "$(wc -c <"$HOSTS_DIR/own.stream")" = 1200000 ] # hex digits
@@ -188,14 +188,14 @@ stream() {
 	[ "$(jq -r .error.code <<<"$output")" = busy ]
 	[ ! -e "$HOSTS_DIR/third.pcap" ]
 	# shellcheck disable=SC2154
-	for tap in member root; do # who are they, and since when?
+	for tap in member root; do # the refusal names both captures, with user and start
 		grep -Eq "smcrctl \(pid ${TAP_PID[$tap]}, uid $([ "$tap" = root ] && echo 0 || echo 65534)\) since 20" <<<"$stderr"
 	done
 	echoes --bytes 1000 --connections 3 --way threads
 	until_true "$FAILOVER_PATIENCE" symmetric
 	tap_stop root
 	tap_stop member
-	# Keys are zero for one of them, and all else is what the other one sees.
+	# In the member's capture keys are zero; everything else is as in root's.
 	add_links() {
 		capture_fields "$1" 'smc.llc_msg == 0x02' "${@:2}"
 	}
@@ -205,7 +205,7 @@ stream() {
 	add_links root "${seen[@]}" >"$HOSTS_DIR/root.adds"
 	diff <(add_links member "${seen[@]}") "$HOSTS_DIR/root.adds"
 	grep -q . "$HOSTS_DIR/root.adds"
-	capture_fields root smc.llc_msg smc.llc_msg >"$HOSTS_DIR/root.types" # it has ended first
+	capture_fields root smc.llc_msg smc.llc_msg >"$HOSTS_DIR/root.types" # root's capture has ended first
 	diff <(capture_fields member smc.llc_msg smc.llc_msg | head -n "$(wc -l <"$HOSTS_DIR/root.types")") "$HOSTS_DIR/root.types"
 	[ -z "$(capture_fields member '_ws.malformed || _ws.expert.severity == error' frame.number)" ]
 	diff <(sends member | grep ' fe2c') <(sends root | grep ' fe2c') # CDC messages are whole
@@ -233,7 +233,7 @@ captures_nothing() {
 		<(sed -n 's/^\.It Va \(file\|messages\|lost\|end\)$/\1/p' "$HOSTS_ROOT/man/smcrctl-capture.8" | sort)
 	run -1 smcrctl_on a capture --seconds 0.2 -w "$HOSTS_DIR/none/x"
 	[[ "$output" == *"No such file"* ]]
-	# through a pipe, and the reader goes first
+	# through a pipe whose reader ends first
 	smcrctl_on a capture -w - 2>"$HOSTS_DIR/pipe.err" | tshark -r - -c 1 >"$HOSTS_DIR/one" 2>/dev/null &
 	piped=$!
 	until_true 10 grep -q capturing "$HOSTS_DIR/pipe.err"
@@ -268,7 +268,7 @@ captures_nothing() {
 	wait "${TAP_PID[group]}"
 	grep -qx "smcrctl: link group $group has ended, and the capture with it" "$HOSTS_DIR/group.err"
 	until_true 5 grep -q "capture.run .*: link group $group has ended$" "$HOSTS_DIR/a.log"
-	# The last that the group had to say is in the file, which is whole.
+	# The file is complete, and contains the group's last message.
 	[ -n "$(capture_fields group 'smc.delete.link.all == 1' frame.number)" ]
 	"$BATS_TEST_DIRNAME/pcapng_statistics.py" "$HOSTS_DIR/group.pcap" | grep -Eqx 'soft:eth[01] [1-9][0-9]* 0'
 }

@@ -18,8 +18,8 @@ terminal() {
 	"$BATS_TEST_DIRNAME/terminal.py" "$@"
 }
 
-# interrupted SIGNAL LINES COMMAND..: what it has printed when it was ended after so many lines, and after it had
-# asked the daemon $ASKED times
+# interrupted SIGNAL LINES COMMAND..: send the signal after so many lines of output and $ASKED requests to the daemon,
+# and print the output
 interrupted() {
 	local signal=$1 count=$2 out=$BATS_TEST_TMPDIR/interrupted pid
 	shift 2
@@ -156,7 +156,7 @@ CONNECTIONS='{"connection.show":[[
 	# shellcheck disable=SC2016
 	run -1 bash -c '"$0" connection <&- >&- 2>&-' "$SMCRCTL"
 	[ "$(jq -r .method "$BATS_TEST_TMPDIR/asked" | sort | uniq -c | tr -s ' ')" = ' 4 connection.show' ]
-	# The daemon understood them all, and is there.
+	# Nothing of the output has gone to the daemon, which still answers.
 	run -0 "$SMCRCTL" -j connection
 	jq -e '.connection | length == 3' <<<"$output"
 }
@@ -245,12 +245,12 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 	local now last
 	now=$(date +%s)
 	last='{"event":"fallback","reason":"no-memory","text":"x","time_us":'
-	# says LEVEL USED EVENTS: what doctor says of memory, of 100 KiB
+	# says LEVEL USED EVENTS: does doctor say this about memory, when USED of 100 KiB are in use?
 	says() {
 		canned "{\"info.show\":[{\"engine\":{\"memory_used_bytes\":$2,\"memory_budget_bytes\":102400,
 			\"memory_refused_total\":3}}],\"event.show\":[[$3]]}"
 		run "$SMCRCTL" doctor
-		[ "$status" -le 1 ] # what else is wrong with this host is not asked
+		[ "$status" -le 1 ] # other findings about this machine do not matter
 		[[ "$output" == *"$1: memory for buffers ran out for 3 connections since smcrd was started"*"; raise 'memory' in smcrd.conf(5), then 'smcrctl config reload'"* ]]
 		kill "$CANNED_PID"
 		wait "$CANNED_PID" || true
@@ -294,7 +294,7 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 	done
 	run -0 "$SMCRCTL" help monitor
 	[[ "$output" == *"peer ADDRESS, group GROUP"* ]]
-	# of each object and command that there is
+	# of each object and command
 	while read -r object command _; do
 		case $command in
 		add | delete | test | disable | enable | remove | forget) run -0 "$SMCRCTL" help "$object" "$command" ;;
@@ -343,7 +343,7 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 	[ "$(jq -r .error.text <<<"$output")" = "peer: '??' is not UTF-8" ]
 }
 
-# completes LINE: what bash offers at the end of the line, in one line
+# completes LINE: print in one line what bash offers at the end of LINE
 completes() {
 	PATH=$HOSTS_BUILD/bin:$PATH bash -c '
 		. "$0"
@@ -373,7 +373,7 @@ TO_COMPLETE='{"device.show":[[{"name":"soft:eth0"},{"name":"soft:eth1"}]],
 	[ "$(completes "smcrctl top ")" = "peer port pid uid mode group" ]
 	[ "$(completes "smcrctl top --sort -tx/")" = "-tx/s" ]
 	[ "$(completes "smcrctl monitor peer ")" = "10.77.0.2 fd00::3" ]
-	[ "$(completes "smcrctl link peer fd00:")" = ":3" ] # bash has the rest
+	[ "$(completes "smcrctl link peer fd00:")" = ":3" ] # bash keeps the part up to the colon
 	[ "$(completes "smcrctl check 10.")" = "10.77.0.2" ]
 	[ "$(completes "smcrctl check 10.77.0.2 80 p")" = "program" ]
 	[ "$(completes "smcrctl ueid remove ")" = "LAB" ]
@@ -383,7 +383,7 @@ TO_COMPLETE='{"device.show":[[{"name":"soft:eth0"},{"name":"soft:eth1"}]],
 	[ "$(completes "smcrctl config set max_links ")" = "" ]
 	[ "$(completes "smcrctl config set log_level debug ")" = "" ]
 	[ "$(completes "smcrctl --wat")" = "--watch" ]
-	[ "$(completes "smcrctl device drain soft:")" = "eth0 eth1" ] # bash has the rest
+	[ "$(completes "smcrctl device drain soft:")" = "eth0 eth1" ] # bash keeps the part up to the colon
 	[ "$(completes "smcrctl link --sort -tx")" = "-tx-bytes" ]
 	[ "$(completes "smcrctl -jw 2 dev")" = "device" ]
 	[ "$(completes "smcrctl help ueid ")" = "show add remove help" ]
@@ -396,7 +396,7 @@ TO_COMPLETE='{"device.show":[[{"name":"soft:eth0"},{"name":"soft:eth1"}]],
 	[ "$(completes "smcrctl lin")" = "linkgroup link" ]
 }
 
-# zsh_completes LINE LATER OFFERED..: the tab at the end of the line makes LATER of it, and these words are offered
+# zsh_completes LINE LATER OFFERED..: a tab at the end of LINE turns it into LATER, and zsh offers these words
 zsh_completes() {
 	local IFS=$'\t'
 	ZSH_LINES+=("$1")
@@ -453,7 +453,7 @@ zsh_completes() {
 	grep -qx "${of_package#*=}" <<<"$places"
 }
 
-# flooded MODE: a daemon that fills the ring of a capture as MODE says (capture_smcrd.py)
+# flooded MODE: start a daemon that fills the ring of a capture as MODE says (capture_smcrd.py)
 flooded() {
 	canned_down
 	export SMCRD_SOCKET=$BATS_TEST_TMPDIR/flood.sock
@@ -463,8 +463,8 @@ flooded() {
 	until_true 10 canned_listens
 }
 
-# begins_capture ARGUMENTS..: $CAPTURE_PID captures; standard output is /dev/full if DEVICE says so.
-# What the capture before said goes first, or the test takes its "capturing" for that of this one.
+# begins_capture ARGUMENTS..: start a capture, process $CAPTURE_PID, with standard output to $DEVICE if set. The output
+# of the capture before is removed first, so that its "capturing" is not taken for that of this one.
 begins_capture() {
 	rm -f "$BATS_TEST_TMPDIR/err"
 	setpriv --pdeathsig KILL "$SMCRCTL" capture "$@" \
@@ -472,7 +472,7 @@ begins_capture() {
 	CAPTURE_PID=$!
 }
 
-# ends_with STATUS: so did the capture end
+# ends_with STATUS: does the capture end with this status?
 ends_with() {
 	local ended=0
 	wait "$CAPTURE_PID" || ended=$?
@@ -548,7 +548,7 @@ has_ended() {
 	[ "$(grep -c "its reader takes nothing" "$BATS_TEST_TMPDIR/err")" = 1 ]
 }
 
-# Signal 15 is bit 14. The name comes first: the shell that becomes smcrctl handles signals of its own.
+# Signal 15 (SIGTERM) is bit 14. The name comes first: the shell that becomes smcrctl handles signals of its own.
 handles_signals() {
 	local caught
 	[ "$(cat "/proc/$CAPTURE_PID/comm")" = smcrctl ] || return 1

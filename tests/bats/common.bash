@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# What the bats tests share: two hosts (scripts/hosts.bash), proofs, and how to look at smcrd.
+# What the bats tests share: two hosts (scripts/hosts.bash), proofs, and functions that ask smcrd.
 
 # shellcheck source=tests/bats/net.bash
 . "$BATS_TEST_DIRNAME/net.bash"
@@ -19,8 +19,8 @@ two_daemons() {
 	smcrd_start b "$@"
 }
 
-# two_patient_daemons: the same; connect() of programs waits for the outcome of the rendezvous, however
-# busy the machine is.
+# two_patient_daemons: the same, but connect() of programs waits for the outcome of the rendezvous even on
+# a busy machine.
 two_patient_daemons() {
 	local host
 	hosts_up 1500
@@ -41,8 +41,8 @@ two_daemons_with_patient_links() {
 	done
 }
 
-# daemon_ends HOST: an orderly stop of the daemon, if it runs, succeeds: with sanitizers that says that
-# nothing leaked. The programs end first.
+# daemon_ends HOST: end the programs on the host, then stop the daemon in order, if it runs. Its exit status
+# must be 0, which with sanitizers means that nothing leaked.
 daemon_ends() {
 	local name=SMCRD_PID_$1 pid others
 	pid=${!name:-}
@@ -86,8 +86,8 @@ shows() {
 	smcrctl_on "$1" -j "$2" | jq -e ".$2 | $3" >/dev/null
 }
 
-# ticks_start: note the time of day every 100 ms in $HOSTS_DIR/ticks. Where two notes are further apart
-# the machine ran nobody (a virtual one may stand still for a second).
+# ticks_start: note the time of day every 100 ms in $HOSTS_DIR/ticks. Where two notes are further apart,
+# the machine ran no process (a virtual machine may stand still for a second).
 ticks_start() {
 	[ -e "$HOSTS_DIR/silence" ] || mkfifo "$HOSTS_DIR/silence"
 	ticks >"$HOSTS_DIR/ticks" 3>&- {HOSTS_GUARD}>&- &
@@ -97,7 +97,7 @@ ticks_start() {
 ticks() {
 	local fd
 	exec {fd}<>"$HOSTS_DIR/silence"
-	while [ -e "$HOSTS_DIR/silence" ]; do # until the hosts go
+	while [ -e "$HOSTS_DIR/silence" ]; do # until hosts_down removes it
 		read -r -t 0.1 -u "$fd" _ || true
 		echo "$EPOCHREALTIME"
 	done
@@ -107,7 +107,7 @@ ticks_stop() {
 	kill "$TICKS_PID"
 }
 
-# machine_late FROM TO: seconds between two times of day in which the machine ran nobody.
+# machine_late FROM TO: seconds between two times of day in which the machine ran no process.
 machine_late() {
 	awk -v from="$1" -v to="$2" '
 		function pass(time) {
@@ -119,8 +119,8 @@ machine_late() {
 		END { pass(to); printf "%.3f\n", late }' "$HOSTS_DIR/ticks"
 }
 
-# took COMMAND..: how many milliseconds it took, without those in which the machine ran nobody; the
-# command's failure is ours.
+# took COMMAND..: print how many milliseconds the command took, without the time in which the machine ran no
+# process; returns the command's status.
 took() {
 	local start end status=0
 	ticks_start
@@ -164,14 +164,14 @@ web_server() {
 	until_true 10 tcp_listens "$host" 8080
 }
 
-# echo_server_on_a [WRAPPER..]: a server that sends back what it gets, on port 7001; its process is ECHO_PID
+# echo_server_on_a [WRAPPER..]: start a server that sends back what it gets, on port 7001; its process is ECHO_PID
 echo_server_on_a() {
 	start_on a "$@" "$PROGRAMS/echo_server" "$SERVER" 7001
 	ECHO_PID=$!
 	until_true 5 tcp_listens a 7001
 }
 
-# busy_pair: two daemons, two links, and connections that send both ways until busy_end. For files that have
+# busy_pair: two daemons, two links, and connections that send both ways until busy_end. For files that source
 # scripts/failover.bash.
 busy_pair() {
 	two_daemons_with_patient_links
@@ -180,7 +180,7 @@ busy_pair() {
 	until_true "$FAILOVER_PATIENCE" symmetric
 }
 
-# busy_end: every connection is whole, and no byte was lost, doubled or changed.
+# busy_end: end the connections: none may have failed, and no byte may have been lost, doubled or changed.
 busy_end() {
 	steady_stop client || {
 		cat "$HOSTS_DIR/client.out"
@@ -205,7 +205,7 @@ pass_roce() {
 	on "$1" nft delete table inet dead
 }
 
-# hear_datagrams HOST SOCKET FILE: what a Unix socket is sent goes to the file; both are in $HOSTS_DIR
+# hear_datagrams HOST SOCKET FILE: write datagrams to a Unix socket into a file; both are in $HOSTS_DIR
 hear_datagrams() {
 	start_on "$1" python3 -u -c '
 import socket, sys
@@ -217,8 +217,8 @@ while True:
 	until_true 5 test -S "$HOSTS_DIR/$2"
 }
 
-# What an idle daemon may hold: compare before and after. The RMB that is kept is that of the first contact, or a later
-# one, which is four times as large.
+# leftovers HOST: print what an idle daemon holds, to compare before and after. It keeps the RMB of a first contact or
+# a later one, which is four times as large, so memory is counted in units of 4 MiB.
 leftovers() {
 	show "$1" info '.engine | [.connections, .elements_used, .rmbs, .queue_pairs, .memory_regions,
 		(.memory_used_bytes / 4194304 | ceil), .timers] | join(" ")'

@@ -1,26 +1,26 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The configuration: looked at before, read again while connections check every byte, shown with where each
-# value came from; and what whoever starts smcrd in the background is told. Host a is the server of the
+# The configuration: checked before smcrd starts, read again while connections check every byte, and shown with the
+# origin of each value. Also what the user sees who starts smcrd in the background. Host a is the server of the link
 # group, host b the client.
 bats_require_minimum_version 1.5.0
 load common
 # shellcheck source=scripts/failover.bash
 . "$BATS_TEST_DIRNAME/../../scripts/failover.bash"
 
-# conf HOST LINE..: the whole configuration file of a host.
+# conf HOST LINE..: write the configuration file of a host.
 conf() {
 	local host=$1
 	shift
 	printf '%s\n' "$@" >"$HOSTS_DIR/$host.conf"
 }
 
-# links_of HOST: "1/1 1/2"
+# links_of HOST: print its links, such as "1/1 1/2"
 links_of() {
 	json "$1" link '[.link[] | "\(.linkgroup)/\(.number)"] | sort | join(" ")'
 }
 
-# setting HOST KEY: its values and where they came from.
+# setting HOST KEY: print the key's values and their origins.
 setting() {
 	# shellcheck disable=SC2016
 	json "$1" config --arg key "$2" '[.config[] | select(.key == $key) |
@@ -31,12 +31,12 @@ has_setting() {
 	[ "$(setting "$1" "$2")" = "$3" ]
 }
 
-# gone: no smcrd answers on host a.
+# gone: does no smcrd answer on host a?
 gone() {
 	! answers a
 }
 
-# told_more_often N: has the log said more than N times what is wrong with the third line?
+# told_more_often N: has the log told more than N times that the third line is wrong?
 told_more_often() {
 	[ "$(grep -c 'a.conf:3: memory: ' "$HOSTS_DIR/a.log")" -gt "$1" ]
 }
@@ -57,7 +57,7 @@ log_says() {
 	[ "${#lines[@]}" = 5 ]
 	[[ "$output" == *"$file:1: max_links: "*"$file:3: memory: "*"$file:4: this is not"* ]]
 	[[ "$output" == *"50-more.conf:1: no_such_key: "*"--rnic: 'eth0' is not"* ]]
-	# the same when it should start
+	# the same when smcrd is started
 	run -1 "$HOSTS_BUILD/bin/smcrd" --foreground --config "$file" --rnic eth0
 	[ "${#lines[@]}" = 5 ]
 	run -1 "$HOSTS_BUILD/bin/smcrd" --config "$BATS_TEST_TMPDIR/none.conf" --check-config
@@ -66,7 +66,7 @@ log_says() {
 
 @test "--check-config tells root which files the service's user cannot read" {
 	file=$BATS_TEST_TMPDIR/smcrd.conf
-	# users of its own, in a mount namespace of its own
+	# another list of users, in a separate mount namespace
 	cp /etc/passwd "$BATS_TEST_TMPDIR/passwd"
 	grep -q '^smcrd:' /etc/passwd || echo 'smcrd:x:64999:64999::/:/usr/sbin/nologin' >>"$BATS_TEST_TMPDIR/passwd"
 	echo 'max_links = 3' >"$file"
@@ -76,7 +76,7 @@ log_says() {
 		unshare --mount sh -c 'mount --bind "$1" /etc/passwd && exec "$2" --config "$3" --check-config' - \
 			"$BATS_TEST_TMPDIR/passwd" "$HOSTS_BUILD/bin/smcrd" "$file"
 	}
-	path=$BATS_TEST_TMPDIR # it has to be reachable at all
+	path=$BATS_TEST_TMPDIR # users must be able to reach the file
 	while [ "$path" != / ]; do
 		chmod o+x "$path"
 		path=$(dirname "$path")
@@ -86,7 +86,7 @@ log_says() {
 	chmod 600 "$file"
 	run -0 check
 	[[ "$output" == *"warning: $file: the user smcrd, as which the service runs, cannot read it"*OK* ]]
-	# of a directory that is closed, not of each file in it
+	# an unreadable directory is named once, not each file in it
 	mkdir "$file.d"
 	echo 'max_links = 4' >"$file.d/50-more.conf"
 	chmod 700 "$BATS_TEST_TMPDIR"
@@ -128,7 +128,7 @@ log_says() {
 	[ "$(links_of a)" = "$links" ]
 	[ "$(json a linkgroup '.linkgroup | length')" = "$groups" ]
 	shows a info ".peer_id == \"$peer_id\""
-	# back, by a signal
+	# back to the defaults, by a signal
 	conf a 'link_timeout_milliseconds = 4000'
 	kill -HUP "$SMCRD_PID_a"
 	until_true 5 has_setting a memory '1G default'
@@ -163,7 +163,7 @@ log_says() {
 	done
 }
 
-# reads_files: is the daemon of host a in the middle of reading its file?
+# reads_files: is the daemon of host a reading its files now?
 reads_files() {
 	[[ "$(readlink "/proc/$SMCRD_PID_a/fd/"* 2>/dev/null)" == *"$HOSTS_DIR/"*.conf* ]]
 }
@@ -174,7 +174,7 @@ reloaded() {
 
 @test "a hangup while smcrd starts or stops ends nothing, and is no error" {
 	hosts_up 1500
-	# lines enough for the start to take a while, in files of 1 MiB at most
+	# so many lines, in files of 1 MiB at most, that the start takes a while
 	local n
 	mkdir "$HOSTS_DIR/smcrd.conf.d"
 	yes '#' | head -n 500000 >"$HOSTS_DIR/a.conf" || true
@@ -186,7 +186,7 @@ reloaded() {
 	kill -HUP "$SMCRD_PID_a"
 	until_true 10 answers a
 	until_true 10 reloaded 1
-	# it reads the next time: the end comes first
+	# SIGTERM comes while the daemon reads the files again
 	kill -HUP "$SMCRD_PID_a"
 	until_true 10 eval 'reads_files || reloaded 2'
 	kill -TERM "$SMCRD_PID_a"
@@ -230,7 +230,7 @@ reloaded() {
 	[ "$output" = "memory: 64M -> 32M" ]
 	has_setting a memory '32M run-time'
 	shows a info '.engine.memory_budget_bytes == 33554432'
-	# what was taken away at run time does not come back with it
+	# a rule that was deleted at run time does not come back with the reload
 	ctl a policy delete deny port 22
 	ctl a config set log_level debug
 	has_setting a deny 'null default'
@@ -255,11 +255,11 @@ reloaded() {
 	kill -HUP "$SMCRD_PID_a"
 	until_true 5 told_more_often "$before"
 	has_setting a log_level 'info default'
-	# no file at all is an error too
+	# a missing file is an error too
 	rm "$HOSTS_DIR/a.conf"
 	run -1 ctl a config reload
 	[[ "$output" == *"a.conf: No such file"* ]]
-	# who is no administrator may not
+	# users who are no administrators may not reload
 	chmod o+x "$HOSTS_DIR"
 	conf a 'log_level = debug'
 	run -1 on a setpriv --reuid 65534 --regid 65534 --clear-groups "$HOSTS_BUILD/bin/smcrctl" config reload
@@ -279,7 +279,7 @@ reloaded() {
 	[[ "$output" == *"max_links: 4 -> 3"*"Not yet:"*"socket: stays $HOSTS_DIR/a.sock until a restart; then $HOSTS_DIR/other.sock"* ]]
 	[[ "$(ctl a config)" == *"socket: a restart makes it $HOSTS_DIR/other.sock."* ]]
 	answers a
-	# the command line wins over the file, at a reload too
+	# the command line has precedence over the file, also at a reload
 	smcrd_start b --rnic soft:eth0
 	conf b 'rnic = soft:eth1' 'socket = /nowhere'
 	run -0 ctl b config reload
@@ -304,7 +304,7 @@ has_devices() {
 	[[ "$output" == *"rnic: now also soft:eth1"* ]]
 	has_devices a "soft:eth0 soft:eth1"
 	until_true "$FAILOVER_PATIENCE" symmetric
-	# in use: its link goes in good order, and nobody notices
+	# the RNIC is in use: its link is deleted in order, and connections do not notice
 	conf a 'rnic = soft:eth0'
 	run -0 ctl a config reload
 	[[ "$output" == *"rnic: no longer soft:eth1"*"Not yet:"*"rnic soft:eth1: stays until the links that use it have ended"* ]]
@@ -327,7 +327,7 @@ has_devices() {
 	until_true 20 has_devices a soft:eth0
 	busy_end
 	shows a info '.connections.resets_total == 0'
-	# one that is not there is waited for; one that cannot be used changes nothing
+	# smcrd waits for an RNIC that is missing; with one that cannot be used the reload changes nothing
 	conf a 'rnic = soft:eth0' 'rnic = soft:eth7'
 	run -0 ctl a config reload
 	[[ "$output" == *"eth7"*"waiting for it"* ]]
@@ -346,14 +346,14 @@ has_devices() {
 	smcrd_start a
 	conf a 'max_sessions_per_user = 1'
 	ctl a config reload
-	shows a info '.pid > 0' # tools of administrators are served all the same
+	shows a info '.pid > 0' # smcrd still serves administrators
 	has_setting a max_sessions_per_user '1 file:1'
 }
 
 @test "whoever starts smcrd in the background is told of warnings" {
 	hosts_up 1500
 	: >"$HOSTS_DIR/a.conf"
-	# without BPF everything stays TCP: who started it must know
+	# without BPF everything stays TCP, which the user who starts smcrd has to see
 	run -0 on a setpriv --bounding-set=-bpf,-sys_admin "$HOSTS_BUILD/bin/smcrd" \
 		--config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock"
 	[[ "$output" == *"smcrd: warning: the SMC-R TCP option cannot be used, connections stay TCP"* ]]
@@ -362,7 +362,7 @@ has_devices() {
 	until_true 10 gone
 }
 
-# with_syslog COMMAND..: on host a, where no journal runs, and $HOSTS_DIR/syslog is what syslog listens on.
+# with_syslog COMMAND..: run it on host a without a journal, where /dev/log is the socket $HOSTS_DIR/syslog.
 with_syslog() {
 	# shellcheck disable=SC2016
 	on a unshare --mount bash -c '
@@ -384,13 +384,13 @@ with_syslog() {
 	hosts_up 1500
 	: >"$HOSTS_DIR/a.conf"
 	hear_datagrams a syslog lines
-	# nothing is wrong: not a word
+	# nothing is wrong: no output
 	run -0 with_syslog "$HOSTS_BUILD/bin/smcrd" --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock"
 	[ -z "$output" ]
 	until_true 5 grep -q '^<29>.* smcrd\[[0-9]*\]: smcrd [0-9.]* serves on ' "$HOSTS_DIR/lines"
 	kill "$(json a info .info.pid)"
 	until_true 10 gone
-	# who keeps it?
+	# without syslog too
 	rm "$HOSTS_DIR/syslog"
 	rmdir "$HOSTS_DIR/dev"
 	run -0 with_syslog "$HOSTS_BUILD/bin/smcrd" --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock"

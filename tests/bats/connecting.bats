@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# connect() that takes its time: the first SYNs are lost, or the server accepts late or never.
+# A connect() that takes long: the first SYNs are lost, or the server accepts late or never.
 bats_require_minimum_version 1.5.0
 load common
 
@@ -26,7 +26,7 @@ refuse_syns() {
 	EOF
 }
 
-# connect_slowly: start the client with SYNs lost; returns once the daemon has its connection.
+# connect_slowly: start the client while SYNs are lost; returns when the daemon has the connection.
 connect_slowly() {
 	lose_syns
 	start_on b "$RUN" -v "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 3000000 --way epoll \
@@ -53,7 +53,7 @@ connect_slowly() {
 	connect_slowly
 	on a nft delete table inet lose
 	wait "$CLIENT_PID"
-	# Out of the daemon's sight: it has relayed no byte.
+	# The program has its TCP socket back, so the daemon has relayed no byte.
 	until_true 5 shows b connection 'any(.mode == "tcp" and .tx_bytes == null and
 		.fallback_reason == "peer-no-smc")'
 	proves TCPO-5
@@ -77,13 +77,13 @@ connect_slowly() {
 	proves GEN-10
 }
 
-# late_server: a server on host a that accepts when it is told.
+# late_server [WRAPPER..]: start a server on host a that accepts when it is told to.
 late_server() {
 	talk_start server a "$@" /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" late-server "$SERVER" 7001
 	until_true 10 tcp_listens a 7001
 }
 
-# early_client: a client on host b whose connect() has succeeded when this returns.
+# early_client: start a client on host b; returns when its connect() has succeeded.
 early_client() {
 	talk_start client b "$RUN" /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" early-client "$SERVER" 7001
 	[ "$(talk_hear client)" = connected ]
@@ -116,7 +116,7 @@ early_client() {
 
 @test "who accepts from a claimed listener knows nothing of SMC-R: TCP, and the port is skipped" {
 	two_daemons
-	# claims the listener, but accepts as any program without the library does
+	# the server claims its listener, but accepts without the library
 	talk_start server a "$PROGRAMS/tcp_claim"
 	tell server 'socket tcp'
 	tell server claim
@@ -125,7 +125,7 @@ early_client() {
 	early_client
 	tell client 'send early'
 	tell server accept
-	tell server 'send greeting' # no CLC message: the connection is made again
+	tell server 'send greeting' # this is no CLC message, so the client's daemon connects again
 	tell server close
 	tell server parent
 	tell server accept

@@ -13,7 +13,7 @@ bus_as_nobody() {
 	on a setpriv --reuid 65534 --regid 65534 --clear-groups busctl --system "$@"
 }
 
-# property PATH INTERFACE NAME: its type and value
+# property PATH INTERFACE NAME: print the property's type and value
 property() {
 	bus get-property org.smcrd "/org/smcrd$1" "org.smcrd.$2" "$3"
 }
@@ -31,7 +31,7 @@ bus_pair() {
 	hosts_up 1500
 	bus_start
 	smcrd_start a
-	echo 'dbus = no' >"$HOSTS_DIR/b.conf" # it is on the same bus else
+	echo 'dbus = no' >"$HOSTS_DIR/b.conf" # else both daemons would want the name on one bus
 	smcrd_start b
 	until_true 20 bus_has_smcrd
 	steady_start server a "$RUN" -- serve "$SERVER" 7100
@@ -45,13 +45,13 @@ bus_pair_end() {
 	bus_stop
 }
 
-# command_is_heard: a signal tells of a command, as soon as the monitor listens.
+# command_is_heard: give a command; succeeds when the monitor has seen a signal about one.
 command_is_heard() {
 	bus_call "" Manager1 TestLink uy 1 1
 	grep -q '"member":"Command"' "$HOSTS_DIR/signals"
 }
 
-# has_heard MEMBER FILTER: of the signals so far, one of this name for which jq's filter is true
+# has_heard MEMBER FILTER: has there been a signal of this name for which the jq filter is true?
 has_heard() {
 	jq -se --arg member "$1" "any(.[] | select(.member == \$member); $2)" "$HOSTS_DIR/signals" >/dev/null
 }
@@ -75,7 +75,7 @@ link_is() {
 	[[ "$output" == *.Disable*method* && "$output" == *.TxBytes*property*t* ]]
 	[ "$(bus -j call org.smcrd /org/smcrd org.smcrd.Manager1 ShowConnection 'a{sv}' 1 mode s smcr | jq '.data[0] | length')" = 2 ]
 
-	# Changes: as root; everybody else may look.
+	# Only root may change things; all users may look.
 	start_on a busctl --system monitor --json=short --match "sender='org.smcrd',type='signal'" >"$HOSTS_DIR/signals"
 	monitor=$!
 	until_true 10 command_is_heard
@@ -88,19 +88,19 @@ link_is() {
 	[[ "$output" == *"link.disable is for root"* ]]
 	link_is Disabled 'b false'
 	[ "$(bus_as_nobody get-property org.smcrd /org/smcrd/link/1_1 org.smcrd.Link1 State)" = 's "active"' ]
-	# Names of programs and numbers of queue pairs are not for everybody.
+	# Names of programs and numbers of queue pairs are not shown to other users.
 	bus_as_nobody -j call org.smcrd /org/smcrd org.smcrd.Manager1 ShowLink 'a{sv}' 0 |
 		jq -e '.data[0] | length == 2 and all(has("local_qpn") | not)'
 	bus -j call org.smcrd /org/smcrd org.smcrd.Manager1 ShowLink 'a{sv}' 0 | jq -e '.data[0] | all(has("local_qpn"))'
 	run -1 bus_call "" Manager1 DeleteLinkgroup u 77
 	[[ "$output" == *"there is no link group 77"* ]]
-	# A group of administrators is known by its number, also as one of several.
+	# smcrd finds out that a caller is in the administrators' group, also among several groups.
 	group=$(getent group nogroup | command cut -d: -f3)
 	ctl_conf_admin
 	on a setpriv --reuid 65534 --regid 12345 --groups "$group" busctl --system call org.smcrd /org/smcrd \
 		org.smcrd.Manager1 TestLink uy 1 1
 
-	# A link that fails is a signal, with what it is about.
+	# A signal tells that a link failed, and which one.
 	bus_call /link/1_1 Link1 Delete 'a{sv}' 1 disorderly b true
 	until_true 20 grep -qE '"member":"Link(Deleted|Failed)"' "$HOSTS_DIR/signals"
 	grep -E '"member":"Link(Deleted|Failed)"' "$HOSTS_DIR/signals" | jq -se '
@@ -115,7 +115,7 @@ link_is() {
 		([keys[] | select(startswith("/org/smcrd/link/1_"))] | length == 2) and
 		.["/org/smcrd/linkgroup/1"]["org.smcrd.Linkgroup1"].Links.data == 2 and
 		.["/org/smcrd/device/soft_3aeth0"]["org.smcrd.Device1"].State.data == "active"'
-	# Of the manager what changes seldom is signalled, with its value, and what counts is not.
+	# Properties of the manager that change seldom are signalled with their values; counters are not.
 	bus_call "" Manager1 BeginDrain 'a{sv}' 0
 	until_true 20 has_heard PropertiesChanged '.path == "/org/smcrd" and .payload.data[1].Draining.data.connections.data == 2'
 	bus_call "" Manager1 EndDrain
@@ -140,7 +140,7 @@ ctl_conf_admin() {
 	shows a connection 'any(.mode == "smcr")'
 	bus_start
 	until_true 90 bus_has_smcrd
-	# One that stands still holds nobody up.
+	# A bus that stands still delays neither smcrd's other clients nor connections.
 	kill -STOP "$BUS_PID"
 	for _ in 1 2 3; do
 		smcrctl_on a link test 1/2
@@ -161,7 +161,7 @@ ctl_conf_admin() {
 	smcrd_start a
 	shows a info '.version != null'
 	until_true 10 told_once
-	smcrctl_on a config reload # which tries again
+	smcrctl_on a config reload # smcrd tries the bus again
 	told_once
 }
 
@@ -169,7 +169,7 @@ told_once() {
 	[ "$(grep -c 'the system bus cannot be reached' "$HOSTS_DIR/a.log")" = 1 ]
 }
 
-# doctor_says LEVEL TEXT: of the system bus
+# doctor_says LEVEL TEXT: does doctor say this about the system bus?
 doctor_says() {
 	smcrctl_on a -j doctor | jq -e --arg level "$1" --arg text "$2" \
 		'.doctor | any(.check == "system-bus" and .level == $level and (.text + "; " + .advice | contains($text)))'
@@ -185,7 +185,7 @@ doctor_says() {
 	kill -HUP "$BUS_PID"
 	until_true 90 bus_has_smcrd
 	run ! doctor_says warning ''
-	# One of another network namespace has to wait.
+	# A smcrd in another network namespace has to wait for the name.
 	smcrd_start b
 	b_waits() {
 		smcrctl_on b -j doctor | jq -e '.doctor | any(.check == "system-bus" and .level == "warning" and

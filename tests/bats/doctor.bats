@@ -1,26 +1,26 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# smcrctl doctor and smcrctl check: what they say of hosts that are well, and of what each check looks at.
-# What failures look like to an operator is in stories.bats.
+# smcrctl doctor and smcrctl check: what they say about healthy hosts, and what each check finds.
+# stories.bats shows failures as an operator sees them.
 bats_require_minimum_version 1.5.0
 load common
-export DBUS_SYSTEM_BUS_ADDRESS=unix:path=/nonexistent # the machine's must not matter
+export DBUS_SYSTEM_BUS_ADDRESS=unix:path=/nonexistent # so that the machine's own bus has no effect
 
-# as_user UID HOST WORD..: smcrctl as a user of the host
+# as_user UID HOST WORD..: run smcrctl as this user of the host
 as_user() {
 	local uid=$1 host=$2
 	shift 2
 	on "$host" setpriv --reuid "$uid" --regid "$uid" --clear-groups "$HOSTS_BUILD/bin/smcrctl" "$@"
 }
 
-# well HOST: its users reach smcrd, and each NIC answers for itself. How many files may be open is the machine's
-# to say.
+# well HOST: make the host healthy: users can reach smcrd, and each NIC answers ARP only for its own address. How many
+# files may be open depends on the machine.
 well() {
 	chmod 755 "$HOSTS_DIR"
 	arp_own_only "$1"
 }
 
-# found LEVEL CHECK TEXT: among what doctor has found, in the JSON in $output
+# found LEVEL CHECK TEXT: is this among the findings in the JSON in $output?
 found() {
 	jq -e --arg level "$1" --arg check "$2" --arg text "$3" '.doctor |
 		map(select(.level == $level and .check == $check and (.text | contains($text)))) |
@@ -31,7 +31,7 @@ not_found() {
 	if found "$@"; then return 1; fi
 }
 
-# silent_server PORT [COMMAND..]: it says how many bytes each connection brought
+# silent_server PORT [COMMAND..]: start a server that sends nothing, and prints how many bytes each connection brought
 silent_server() {
 	local port=$1
 	shift
@@ -74,7 +74,7 @@ silent_server() {
 	found problem tcp-option 'smcrd cannot use BPF'
 	found warning guard 'any user of this host can send RoCEv2 packets in its name: the kernel does not let us load BPF'
 	grep -q 'any user of this host can send RoCEv2 packets in its name (UDP port 4791): ' "$HOSTS_DIR/a.log"
-	# a reload tries again, and says so
+	# a reload tries again, and tells the result
 	run -0 smcrctl_on a config reload
 	[[ "$output" == *'egress_guard: any user of this host can send RoCEv2 packets'* ]]
 	smcrctl_on a config set egress_guard no
@@ -143,7 +143,7 @@ for line in sys.stdin:
 	until_true 10 answers a
 	run -0 smcrctl_on a -j doctor
 	found warning limits 'may have 1024 files open, enough for some 256 connections'
-	# a host with the service's user and a configuration, for this command only
+	# service_host runs smcrctl on a host that has the service's user and a configuration
 	mkdir "$HOSTS_DIR/etc"
 	echo 'memory = 1G' >"$HOSTS_DIR/etc/smcrd.conf"
 	chmod 600 "$HOSTS_DIR/etc/smcrd.conf"
@@ -168,7 +168,8 @@ for line in sys.stdin:
 	found ok configuration 'user smcrd can read'
 	run -0 service_host 750
 	found ok configuration 'user smcrd can read'
-	# Who may not look does not say that the service may not, and who sees it says so of the directory alone.
+	# A user who may not look does not report that the service may not read. A user who may look reports the directory,
+	# not each file.
 	chmod 755 "$HOSTS_DIR"
 	run -0 service_host 750 setpriv --reuid 65534 --regid 65534 --clear-groups
 	found warning configuration 'whether user smcrd can read /etc/smcrd/smcrd.conf was not checked'
@@ -258,7 +259,7 @@ in_other_mounts() {
 		start_on a setpriv --reuid 65534 --regid 65534 --clear-groups "$HOSTS_BUILD/bin/smcrctl" monitor >/dev/null
 		monitor=$!
 	}
-	# who looks may have had the only place when the monitor came
+	# the request that tests this may have had the only session when the monitor wanted it
 	refused() {
 		kill -0 "$monitor" 2>/dev/null || { hold_place; return 1; }
 		! as_user 65534 a device
@@ -283,7 +284,7 @@ in_other_mounts() {
 	[[ "$output" == *"ok: UDP port 4791 passes: link 1/"*"on RNIC soft:eth"*" with MTU 1024"* ]]
 	[[ "${lines[-1]}" == "ok: a connection to $SERVER port 7001 uses SMC-R" ]]
 	until_true 5 grep -qx 'bytes 0' "$HOSTS_DIR/server.out"
-	# the option counts, not the environment
+	# check follows the option -s, not the environment
 	run -0 on b env SMCRD_SOCKET=/nowhere SMCR_REQUIRE=1 SMCR_VERBOSE=1 setpriv --reuid 65534 --regid 65534 \
 		--clear-groups "$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/b.sock" -j check "$SERVER" 7001
 	jq -e --arg server "$SERVER" '.check | .smcr and .reason == null and .linkgroup == 1 and .link > 0 and .version == 1 and
@@ -396,7 +397,7 @@ while True: time.sleep(1)'
 	run -1 smcrctl_on b check "$SERVER" 7001
 	[[ "$output" == *"ok: TCP to $SERVER port 7001 is answered"* ]]
 	[[ "$output" == *"problem: "*"does not accept connections"* ]]
-	# That port alone is left to TCP now.
+	# Now only that port is left to TCP.
 	until_true 5 shows b info ".skipped_peers | length == 1 and .[0].port == 7001"
 	run -1 smcrctl_on b check "$SERVER" 7001
 	[[ "$output" == *"problem: SMC-R with $SERVER port 7001 has failed ("*"), and connections with that port stay TCP for "*"; 'smcrctl policy forget $SERVER port 7001' lets SMC-R be tried at once"* ]]
@@ -420,7 +421,7 @@ while True: time.sleep(1)'
 	[[ "$output" == *"warning: fd00:77::1 port 7001 does not take connections (refused); programs try it before $SERVER"* ]]
 	[[ "$output" == *"ok: TCP to $SERVER port 7001 is answered"* ]]
 	[[ "${lines[-1]}" == "ok: a connection to both.test port 7001 uses SMC-R" ]]
-	# What a rule says of the address that does not answer does not matter.
+	# A rule about the address that does not answer has no effect.
 	smcrctl_on b policy add deny peer fd00:77::1
 	run -0 named -j check both.test 7001
 	jq -e --arg server "$SERVER" '.check | .smcr and .address == $server and .reason == null' <<<"$output"

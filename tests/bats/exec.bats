@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Programs that start others under smcr-run: the library goes with them, whatever their environment is.
+# Programs under smcr-run that start other programs: the library is loaded into these too, whatever their environment.
 # shellcheck disable=SC2016 # other shells expand
 bats_require_minimum_version 1.5.0
 
@@ -10,10 +10,10 @@ setup() {
 	RUN=$BUILD/bin/smcr-run
 	WAYS=$BUILD/tests/programs/exec_ways
 	LIBRARY=$(readlink -f "$BUILD/lib/libsmcr-preload.so")
-	# not /tmp, which may be mounted nosuid
+	# not in /tmp, which may be mounted nosuid
 	DIR=$(mktemp -d "$BUILD/exec-XXXXXX")
 	SOCKET=$DIR/none
-	export ASAN_OPTIONS=verify_asan_link_order=0 # smcr-run within smcr-run
+	export ASAN_OPTIONS=verify_asan_link_order=0 # needed to run smcr-run within smcr-run
 	unset LD_PRELOAD SMCRD_SHARED SMCRD_SOCKET SMCR_REQUIRE SMCR_VERBOSE SMCR_CARRY
 }
 
@@ -22,15 +22,15 @@ teardown() {
 	rm -rf "$DIR"
 }
 
-# run_ways STATUS WAY PROGRAM [ARGUMENT] [NAME=VALUE]..: under smcr-run; what it says on standard output
-# and standard error goes to $output and $stderr
+# run_ways STATUS WAY PROGRAM [ARGUMENT] [NAME=VALUE]..: run exec_ways under smcr-run; its standard output
+# and standard error go to $output and $stderr
 run_ways() {
 	local status=$1
 	shift
 	run --separate-stderr "-$status" "$RUN" ${options[@]+"${options[@]}"} --socket "$SOCKET" "$WAYS" "$@"
 }
 
-# static NAME STATUS: a static program that says "static" and ends with the status
+# static NAME STATUS: build a static program that prints "static" and ends with the status
 static() {
 	printf '#include <stdio.h>\nint main(void) { puts("static"); return %d; }\n' "$2" >"$DIR/$1.c"
 	gcc -static -o "$DIR/$1" "$DIR/$1.c"
@@ -63,7 +63,7 @@ carried() {
 	[ "$output" = 1 ]
 	SMCRD_SHARED=always run_ways 0 execle /usr/bin/printenv SMCRD_SHARED
 	[ "$output" = always ]
-	# what the program has set itself stays
+	# a variable that the program has set itself stays
 	run_ways 0 execve /usr/bin/printenv SMCR_REQUIRE SMCR_REQUIRE=0
 	[ "$output" = 0 ]
 }
@@ -118,7 +118,7 @@ carried() {
 	local options=(--verbose)
 	run_ways 0 vfork-large /usr/bin/true
 	[[ $stderr == *"/usr/bin/true cannot use SMC-R: its environment is too large"* ]]
-	# nothing is to be changed: it may be as large as it likes
+	# the environment needs no change, so it may have any size
 	run_ways 0 vfork-large /usr/bin/true - "LD_PRELOAD=$LIBRARY" "SMCRD_SOCKET=$SOCKET" SMCR_VERBOSE=1
 	[[ $stderr != *"cannot use"* ]]
 }
@@ -128,7 +128,7 @@ carried() {
 	[ "$(grep -c "^LD_PRELOAD=$LIBRARY\$" <<<"$output")" = 100 ]
 }
 
-@test "SMCR_CARRY=0 says no: at the start, in the program, in what it gives" {
+@test "SMCR_CARRY=0 keeps the library out: set at the start, by the program, or for the program that it starts" {
 	SMCR_CARRY=0 run_ways 0 execve /usr/bin/env - A=1
 	carried A=1
 	run_ways 0 execve /usr/bin/env - SMCR_CARRY=0
@@ -140,7 +140,7 @@ carried() {
 	# "exec env -i" in a shell where the variable is set
 	run -0 "$RUN" sh -c 'export SMCR_CARRY=0; exec env -i /usr/bin/env'
 	[ -z "$output" ]
-	# with --require too: whoever says no knows
+	# with --require too, because SMCR_CARRY=0 is set on purpose
 	static program 5
 	run -5 "$RUN" --require env SMCR_CARRY=0 "$DIR/program"
 	[ "$output" = static ]
@@ -162,7 +162,7 @@ carried() {
 		[[ ${stderr/the program/$DIR/program} == "smcr-run["*"]: $text; --require: not started" ]]
 		options=()
 	done
-	# behind a shell, env and a script
+	# started through a shell, env and a script
 	printf '#!/usr/bin/env %s\n' "$DIR/program" >"$DIR/script"
 	chmod 755 "$DIR/script"
 	run -126 "$RUN" --require env -i sh -c "exec $DIR/script"
@@ -171,7 +171,7 @@ carried() {
 	[[ $output == *"$text"* ]]
 }
 
-@test "smcr-run within smcr-run: the inner one says" {
+@test "smcr-run within smcr-run: the inner one decides" {
 	static program 5
 	run -5 "$RUN" --require "$RUN" "$DIR/program"
 	[[ $output == *"$DIR/program cannot use SMC-R"*"; it runs over plain TCP"*static ]]
@@ -189,7 +189,7 @@ carried() {
 	local options=(--verbose)
 	run_ways 0 execve "$DIR/program" - A=1
 	[[ $stderr == *"$DIR/program cannot use SMC-R: it is setuid"* ]]
-	# no privileges are gained: the loader takes the library
+	# with no_new_privs a setuid program gains no privileges, and the loader loads the library
 	run -0 --separate-stderr setpriv --no-new-privs "$RUN" -v --socket "$SOCKET" "$WAYS" execve "$DIR/program"
 	[[ $stderr != *"cannot use"* ]]
 	printf '#include <stdio.h>\n#include <stdlib.h>\nint main(void) { puts(getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") : "none"); return 0; }\n' >"$DIR/main.c"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # bats file_tags=long
-# Links, NICs and daemons that go and come back while programs talk: scripts/failover.bash has the ways
-# to cut, tests/programs/steady.c the connections. scripts/soak.sh does the same a thousand times.
+# Links, NICs and daemons fail and come back while programs exchange data. scripts/failover.bash has the ways
+# to cut links, tests/programs/steady.c makes the connections. scripts/soak.sh does the same a thousand times.
 bats_require_minimum_version 1.5.0
 load common
 # shellcheck source=scripts/failover.bash
@@ -18,7 +18,7 @@ steady_pair() {
 	until_true "$FAILOVER_PATIENCE" symmetric
 }
 
-# hosts_end: between two rounds of a test: the daemons that live end in order, the hosts go.
+# hosts_end: between two rounds of a test, stop the daemons that still run in order, and remove the hosts.
 hosts_end() {
 	daemon_ends a || return 1
 	daemon_ends b || return 1
@@ -52,10 +52,10 @@ idle() {
 	grep -q 'bytes of 17 of the trailer' "$HOSTS_DIR/client-truncate.out"
 }
 
-# readers: besides those of steady_pair 2 2, connections of b on which nothing is ever said, and ones on
-# which data stream, with a program blocked in read() or epoll_wait(); their process ids go to READERS.
-# And a slow stream: all others may wait for the peer's program when the paths are lost, and a host that
-# has sent nothing finds out only when it tests its links, half a minute later.
+# readers: in addition to the connections of steady_pair 2 2, make connections of b on which nothing is sent, and
+# others on which data stream, with programs blocked in read() or epoll_wait(). Their process ids go to READERS.
+# Make a slow stream too: all other connections may be waiting for the peer when the paths are lost, and a host that
+# sends nothing notices only when it tests its links, half a minute later.
 readers() {
 	local port how
 	steady_start slow b "$RUN" --require -- connect "$SERVER" 7100 --bulk 1 --rate 10
@@ -72,13 +72,13 @@ readers() {
 	until_true 20 shows b connection '[.[] | select(.state == "active")] | length == 11'
 }
 
-# resets FILE..: of the lines with which programs report ECONNRESET, the times of day.
+# resets FILE..: print the times of day at which programs have reported ECONNRESET.
 resets() {
 	sed -n 's/^reset \([0-9.]*\)$/\1/p; s/^error \([0-9.]*\) .*Connection reset by peer$/\1/p' "$@"
 }
 
-# reset_in_time SINCE COUNT FILE..: COUNT connections of these programs were reset, each within 5 s,
-# without what the machine was late for everybody.
+# reset_in_time SINCE COUNT FILE..: were COUNT connections of these programs reset, each within 5 s, not counting
+# the time in which the machine ran no process?
 reset_in_time() {
 	local since=$1 expected=$2 count last late
 	shift 2
@@ -93,7 +93,7 @@ reset_in_time() {
 		}'
 }
 
-# descriptors HOST: how many files and sockets smcrd there has open.
+# descriptors HOST: how many descriptors smcrd on that host has open.
 descriptors() {
 	local pid=SMCRD_PID_$1
 	find "/proc/${!pid}/fd" -mindepth 1 | wc -l
@@ -107,8 +107,8 @@ has_freed_everything() {
 		! on "$1" ss -Htnp state connected exclude time-wait | grep -q smcrd
 }
 
-# end_of_everything COMMAND..: run it on two hosts with readers, steady streams and ping-pong; every
-# connection ends with ECONNRESET in time, on both sides, and the daemons that live have nothing left.
+# end_of_everything COMMAND..: run the command on two hosts with readers, steady streams and ping-pong. Every
+# connection must end with ECONNRESET in time, on both sides, and the daemons that still run must hold nothing.
 end_of_everything() {
 	local since pid host errors=0
 	two_daemons
@@ -121,17 +121,17 @@ end_of_everything() {
 	for pid in "${READERS[@]}"; do
 		wait "$pid" || errors=$((errors + 1))
 	done
-	# they report errors
+	# both clients must report errors
 	wait "${STEADY_PID[client]}" && return 1
 	wait "${STEADY_PID[slow]}" && return 1
 	until_true 20 server_has_ended_all
 	ticks_stop
 	echo "$*:"
 	reset_in_time "$since" 11 "$HOSTS_DIR"/{client,slow}.out "$HOSTS_DIR"/reader-*.out
-	# what the server's program has: 5 of steady, 3 silent ones that never said hello
+	# connections of the server's program: 5 of steady, 3 silent ones that never sent a hello
 	reset_in_time "$since" 8 "$HOSTS_DIR/server.out"
 	[ "$errors" = 0 ]
-	# A queue pair that is gone answers for a second in which its port is up, and is kept until then.
+	# smcrd keeps a destroyed queue pair until it has answered for a second with its port up.
 	all_carriers_up
 	for host in a b; do
 		pid=SMCRD_PID_$host
@@ -148,7 +148,7 @@ kill_daemon() {
 	kill -KILL "${!pid}"
 }
 
-# All NICs of a host; both: of both hosts.
+# all_carriers_down a|b|both: all NICs of one host, or of both hosts, lose their carrier.
 all_carriers_down() {
 	local host nic
 	for host in "$@"; do
@@ -156,7 +156,7 @@ all_carriers_down() {
 	done
 }
 
-# Those that are still there.
+# all_carriers_up: the NICs that still exist get their carrier back.
 all_carriers_up() {
 	local host nic
 	for host in a b; do
@@ -191,7 +191,7 @@ nics_removed() {
 @test "all links lost with their carriers: ECONNRESET within 5 s for every reader, nothing is left" {
 	end_of_everything all_carriers_down a b
 	hosts_end
-	# one side is told, the other finds out
+	# one side is told by its NICs, the other has to find out
 	for host in a b; do
 		end_of_everything all_carriers_down "$host"
 		hosts_end
@@ -202,7 +202,7 @@ nics_removed() {
 
 @test "all paths lost in silence: ECONNRESET within 5 s for every reader, nothing is left" {
 	end_of_everything all_silent
-	# and when they come back there is a new link group
+	# when the paths come back, there is a new link group
 	on sw nft delete table bridge cut
 	steady_start again b "$RUN" -- connect "$SERVER" 7100 --pingpong 1
 	steady_stop again
@@ -235,7 +235,7 @@ nics_removed() {
 	proves FO-2 DELL-3
 }
 
-# asymmetric HOST: one link group with two links, both over the one NIC of that host.
+# asymmetric HOST: is there one link group with two links, both over the single NIC of that host?
 asymmetric() {
 	local one=$1 other=a
 	[ "$one" = b ] || other=b

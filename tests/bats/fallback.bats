@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# When SMC-R cannot be, connections are plain TCP, whole, and the operator reads why.
+# When SMC-R is not possible, connections are plain TCP, lose no byte, and the operator sees the reason.
 bats_require_minimum_version 1.5.0
 load common
 
@@ -14,7 +14,7 @@ load common
 	proves TCPO-5
 }
 
-# plain HOST FILTER: is it true of the connections that were plain TCP from their handshake on?
+# plain HOST FILTER: is the filter true for the connections that were plain TCP from their handshake on?
 plain() {
 	shows "$1" connection "[.[] | select(.mode == \"tcp\" and .id == null)] | $2"
 }
@@ -50,20 +50,20 @@ plain() {
 	plain a 'length == 3 and all(.role == "server" and .program == "echo_server" and .pid == '"$ECHO_PID"' and
 		.fallback_reason == "peer-no-smc" and .local == "'"$SERVER"':7001" and .state == "plain")'
 	shows a info '.connections.plain_tcp_total == 3'
-	shows b connection 'length == 0' # those programs are not ours to see
+	shows b connection 'length == 0' # programs without the library are not shown
 }
 
 @test "who makes very many plain connections: each counted, and what others do stays in sight" {
-	# a sanitized program does not take the library
+	# from the normal build, because a program built with sanitizers does not load the library
 	local count=6000 bench=$HOSTS_ROOT/build/bench/tcpbench
 	hosts_up 1500
 	smcrd_start b
 	start_on a "$bench" answer "$SERVER" 7002
 	until_true 20 tcp_listens a 7002
-	# another user's, before the flood
+	# a connection of another user before the flood
 	echo_server_on_a
 	on b setpriv --reuid 12345 --regid 12345 --clear-groups "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100
-	# nobody reads the ring meanwhile: the option is off, for another reason after three seconds
+	# Stop smcrd, so that nobody reads the ring. After three seconds the reason for plain TCP is another one.
 	kill -STOP "$SMCRD_PID_b"
 	on b "$RUN" "$bench" ask "$SERVER" 7002 "$count"
 	kill -CONT "$SMCRD_PID_b"
@@ -100,16 +100,16 @@ plain() {
 	shows b linkgroup 'length == 0'
 }
 
-# option_calls FILE: how often was a socket option read or set, as strace tells it?
+# option_calls FILE: how often was a socket option read or set, according to strace?
 option_calls() {
 	grep -cE '[gs]etsockopt\(' "$1"
 }
 
-# The first connection of a process is asked about step by step.
+# For the first connection of a process the library makes more calls.
 @test "a connection that falls back costs the client's program two system calls, the server's one" {
 	local count=40 first=30 bench=$HOSTS_BUILD/bench/tcpbench
 	two_daemons
-	# strace is what smcr-run starts, and looking for leaks does not work under it.
+	# smcr-run starts strace, under which the search for leaks does not work.
 	export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0
 	start_on a "$bench" answer "$SERVER" 7002
 	start_on a "$RUN" strace -f -o "$HOSTS_DIR/server" -e trace=getsockopt,setsockopt \
@@ -147,13 +147,13 @@ option_calls() {
 		two_daemons
 		block_roce "$dead"
 		echo_server_on_a "$RUN"
-		# what the machine needs for as much without SMC-R
+		# the time that the machine needs for the same without SMC-R
 		machine=$(took on b "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000)
 		elapsed=$(took on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000)
 		echo "dead side $dead: $elapsed ms; plain: $machine ms"
 		[ "$elapsed" -lt $((2000 + 20 * machine)) ]
 		shows b connection '[.[] | select(.mode == "tcp" and (.fallback_text | length) > 10)] | length >= 1'
-		# who finds out first declines; the other one may not find out
+		# the host that notices first declines; the other one may not notice
 		shows b info '.skipped_peers | length == 1' || shows a info '.skipped_peers | length == 1'
 		elapsed=$(took on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000)
 		echo "second connection: $elapsed ms"

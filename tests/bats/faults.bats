@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Death and hostility: programs killed, daemons killed or stopped, peers and packets that lie.
+# Programs that are killed, daemons that are killed or stopped, and peers and packets that lie.
 bats_require_minimum_version 1.5.0
 load common
 
@@ -16,11 +16,11 @@ load common
 			until_true 5 shows b connection '[.[] | select(.rx_bytes > 1000000)] | length == 1'
 			pid=SMCRD_PID_$victim
 			kill -KILL "${!pid}"
-			# exits 0 only if the end was ECONNRESET
+			# reset_reader exits with 0 only after ECONNRESET
 			if [ "$victim" = b ]; then
 				wait "$reader_pid"
 			else
-				# the client's daemon lives: it learns by TCP, or by the dead link
+				# the client's daemon still runs: it learns of the end by TCP, or by the dead link
 				wait "$reader_pid"
 			fi
 			hosts_down
@@ -40,7 +40,7 @@ load common
 		until_true 5 shows b connection '[.[] | select(.state == "active" and .rx_bytes > 20000000)] | length == 1'
 		pid=SMCRD_PID_$victim
 		kill -STOP "${!pid}"
-		sleep 1 # the length of the stop is what is tested
+		sleep 1 # the stop has to last a second
 		kill -CONT "${!pid}"
 		wait "$curl_pid"
 		cmp "$HOSTS_DIR/www/file" "$HOSTS_DIR/copy"
@@ -78,7 +78,7 @@ load common
 		on b python3 "$BATS_TEST_DIRNAME/clc_attack.py" "$SERVER" 7001 "$attack"
 	done
 	until_true 5 shows a connection '[.[] | select(.state == "active")] | length == 1'
-	# a silent one is given up when its time is over, and delays nobody meanwhile (ERR-10); a busy machine
+	# a silent peer is given up when its time is over, and delays nobody meanwhile (ERR-10); a busy machine
 	# needs a few of them to show that
 	for _ in 1 2 3 4 5; do
 		start_on b /usr/bin/python3 "$BATS_TEST_DIRNAME/clc_attack.py" "$SERVER" 7001 silent
@@ -107,7 +107,7 @@ load common
 		show a device '[.[].counters | .drop_malformed + .drop_icrc + .drop_qp + .drop_peer + .drop_psn + .drop_access] | add'
 	}
 	before=$(drops)
-	# from the bridge's namespace: an address that is no QP's peer
+	# sent from the bridge's namespace, with an address that is no QP's peer
 	ip -n "$HOSTS_ID-sw" addr add 10.77.0.99/24 dev br0
 	mac=$(ip -n "$HOSTS_ID-a" -j link show eth0 | jq -r '.[0].address')
 	ip -n "$HOSTS_ID-sw" neigh replace "$SERVER" lladdr "$mac" dev br0 # eth1 might answer ARP

@@ -1,9 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Who may use UDP port 4791 on a host where smcrd runs: root, and its own user.
+# Only root and smcrd's own user may use UDP port 4791 on a host where smcrd runs.
 load common
 
-# drops: packets that host a's RNICs have refused
+# drops: how many packets host a's RNICs have refused
 drops() {
 	show a device '[.[].counters | .drop_malformed + .drop_icrc + .drop_qp + .drop_peer] | add'
 }
@@ -17,7 +17,7 @@ rules_of_page() {
 	sed -n '/^ *table inet smcrd/,/^      }/p' "$HOSTS_ROOT/docs/security.md" | sed 's/"smcrd"/65533/'
 }
 
-# a_user NAME HOST: a program of user 12345
+# a_user NAME HOST: start a program of user 12345
 a_user() {
 	talk_start "$1" "$2" python3 "$BATS_TEST_DIRNAME/udp_user.py"
 	tell "$1" 'user 12345'
@@ -29,7 +29,7 @@ hosts_with_ipv6() {
 	ip -n "$HOSTS_ID-b" addr add fd77::2/64 dev eth0 nodad
 }
 
-# every_send NAME PORT ANSWER: all ways to send to a's port
+# every_send NAME PORT ANSWER: try all ways to send to this port of a; each must give ANSWER
 every_send() {
 	local address
 	for address in 10.77.0.1 fd77::1 ::ffff:10.77.0.1; do
@@ -41,7 +41,7 @@ every_send() {
 	tell "$1" "send-from 10.77.0.12 10.77.0.1 $2" "$3"
 }
 
-# every_way NAME PORT ANSWER: the same, and to have it on b
+# every_way NAME PORT ANSWER: the same, and all ways to bind this port on b
 every_way() {
 	local address
 	every_send "$@"
@@ -56,7 +56,7 @@ every_way() {
 	a_user user b
 	every_way user 4791 EPERM
 	every_way user 4790 ok
-	# of another network namespace, where no smcrd is
+	# a user in another network namespace, where no smcrd runs
 	a_user stranger a
 	tell stranger 'send 10.77.0.2 4791'
 	tell stranger 'bind 10.77.0.1 4791'
@@ -70,7 +70,7 @@ every_way() {
 @test "a socket that a user has connected to port 4791 before smcrd starts is of no use any more" {
 	hosts_with_ipv6
 	local way=0 address
-	# "port unreachable" would be an error too
+	# block ICMP "port unreachable", which would be an error too
 	on a nft -f - <<-'END'
 		table inet quiet { chain in {
 			type filter hook input priority 0; udp dport 4791-4792 drop; }; }
@@ -89,7 +89,7 @@ every_way() {
 	tell root 'connect 10.77.0.1 4791'
 	smcrd_start b
 	for way in 1 2 3; do
-		tell "user$way" write EDESTADDRREQ # it is connected no more
+		tell "user$way" write EDESTADDRREQ # the socket is not connected any more
 	done
 	tell twins write EDESTADDRREQ
 	tell twins write-second EDESTADDRREQ
@@ -123,18 +123,18 @@ every_way() {
 	until_true 5 has_dropped "$before"
 }
 
-# clc_user NAME HOST: a program of user 12345 that speaks CLC
+# clc_user NAME HOST: start a program of user 12345 that sends CLC
 clc_user() {
 	talk_start "$1" "$2" python3 "$BATS_TEST_DIRNAME/clc_user.py"
 	tell "$1" 'user 12345'
 }
 
-# kept_from HOST COUNT: more packets than these have been kept back
+# kept_from HOST COUNT: has the host kept back more than COUNT packets?
 kept_from() {
 	[ "$(show "$1" stats .refused.clc)" -gt "$2" ]
 }
 
-# nobody_hears NAME HOST COMMAND: CLC of a program that stays where it is
+# nobody_hears NAME HOST COMMAND: the CLC that the program sends by this command does not leave the host
 nobody_hears() {
 	local before
 	before=$(show "$2" stats .refused.clc)
@@ -153,7 +153,7 @@ nobody_hears() {
 	nobody_hears client b propose
 	tell client "connect $SERVER 7001"
 	nobody_hears client b end-group
-	# smcrd is told that the socket was accepted, and lets go of it: that opens nothing
+	# the program hands the socket over as an accepted one; smcrd gives it up, and the restriction stays
 	tell client "connect $SERVER 7001"
 	tell client "hand-over $HOSTS_DIR/b.sock 3"
 	until_true 5 shows b connection 'any(.fallback_reason != null)'
@@ -161,7 +161,7 @@ nobody_hears() {
 	# a peer reads past an urgent byte
 	tell client "connect $SERVER 7001"
 	nobody_hears client b urgent
-	# A server of the user's on the other host: the client's smcrd proposes, and gets no answer of that.
+	# The user has a server on the other host. The client's smcrd proposes, and the user's answer does not get out.
 	clc_user server a
 	tell server "listen $SERVER 7002"
 	start_on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7002 --bytes 100
@@ -171,15 +171,15 @@ nobody_hears() {
 	tell server end-group
 	until_true 5 kept_from a 0
 	shows a linkgroup 'length == 0'
-	# Beside smcrd, which has taken the socket over: its own Proposal passes, a Confirm of the user's does not.
+	# smcrd has taken the socket over, and the user keeps it too: smcrd's Proposal passes, the user's Confirm does not.
 	tell client "connect $SERVER 7001"
 	tell client "hand-over $HOSTS_DIR/b.sock"
 	until_true 10 shows b connection 'any(.mode == "smcr")'
 	nobody_hears client b confirm
-	# Who it was is told.
+	# An event names the user.
 	until_true 5 shows b event 'any(.event == "user-refused" and (.text | startswith("user 12345 was refused to speak CLC")))'
 	[ "$(show a stats .refused.roce)" = 0 ]
-	# Root may, as it could forge the segments.
+	# Root may send CLC, because root could forge the segments anyway.
 	on b python3 "$BATS_TEST_DIRNAME/clc_attack.py" "$SERVER" 7001 bad-trailer
 }
 
@@ -226,7 +226,7 @@ nothing_refused() {
 	two_daemons
 	chmod 755 "$HOSTS_DIR"
 	clc_user server a
-	# the second begins as CLC does, with E2
+	# the second word begins with E2, as CLC does
 	for word in hello '€' '“'; do
 		tell server "listen $SERVER $port"
 		start_on b "${as_user[@]}" "$RUN" python3 -c '
