@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A tool that asks smcrd without end: the same request on many sessions, again as soon as it is answered.
+"""A tool that asks smcrd without end: it sends the same request on many sessions, again after each reply.
 
   ask_flood.py SOCKET UID SESSIONS [METHOD]
 
-It goes on as the user UID, in no other group. Without METHOD it only greets, and keeps the sessions. With
-event.wait each session waits for the events behind those that it was told. A
-session that smcrd refuses or ends is not opened again. "ready N" on standard output says that all were
-tried, and how many are open; each line on standard input is answered with a line "sessions N replies N
-rows N bytes N last N": open now, replies so far, the most rows and bytes that one reply had, and the last
-event that every session was told; behind that
-stands why sessions were refused or ended, if any were. At the end of the input it ends.
+It becomes the user UID, without further groups. Without METHOD it only greets, and keeps the sessions. With
+event.wait each session waits for events later than those that it has seen. A session that smcrd refuses or
+ends is not opened again. "ready N" on standard output tells that it has tried all sessions, and how many are
+open. It answers each line on standard input with a line "sessions N replies N rows N bytes N last N": sessions
+open now, replies so far, the most rows and bytes of one reply, and the last event that every session has seen.
+If sessions were refused or ended, the reasons follow. It ends at the end of its input.
 """
 import json
 import os
@@ -44,7 +43,7 @@ class Flood:
         try:
             session.connect(path)
             session.sendall(frame(HELLO, struct.pack(">HH", 1, 1)) + self.request)
-        except OSError as error:  # what it has said before it hung up can still be read
+        except OSError as error:  # what smcrd has sent before it hung up can still be read
             self.why.add(error.strerror)
         self.open += 1
         self.selector.register(session, selectors.EVENT_READ, bytearray())
@@ -88,10 +87,10 @@ class Flood:
         try:
             session.sendall(request)
         except OSError:
-            pass  # the next recv() tells
+            pass  # the next recv() reports the error
 
     def run(self, until):
-        """Serve the sessions until a line comes (or, with None, nothing has for a moment)."""
+        """Serve the sessions until a line comes; with None, until nothing has come for a moment."""
         while True:
             events = self.selector.select(None if until else 0.2)
             if not events:

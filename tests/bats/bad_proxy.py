@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A TCP proxy for one connection that spoils what the client gets, once, behind byte 100003.
+"""A TCP proxy for one connection. It spoils the bytes to the client once, at byte 100003.
 
     bad_proxy.py LISTEN_ADDRESS PORT ADDRESS PORT none|lose|double|flip|truncate
 """
@@ -26,7 +26,7 @@ def main():
     listener = socket.create_server((own, int(own_port)))
     client, _ = listener.accept()
     server = socket.create_connection((addr, int(port)))
-    start = b""  # kept until there is enough to spoil it
+    start = b""  # collected until there is enough to spoil
     spoiled = False
     while True:
         ready = select.select([client, server], [], [])[0]
@@ -44,7 +44,7 @@ def main():
                 client.sendall(start)
                 start = b""
     server.shutdown(socket.SHUT_WR)
-    rest = start  # a stream that ended before there was enough to spoil
+    rest = start  # the stream ended before there was enough to spoil
     while data := server.recv(65536):
         rest += data
     client.sendall(rest[:-3] if how == "truncate" else rest)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """canned_smcrd.py SOCKET REPLIES LOG: a daemon that answers tools from a file.
 
-REPLIES is JSON: {METHOD: [REPLY, ..]}, one after the other for each request of the method, the last one
-again and again. A reply without "schema" is a result; {"seconds": S, "reply": REPLY} comes after that time.
-null: no reply, the tool waits; "end": the daemon ends. What was asked goes to LOG, a line each.
+REPLIES is JSON: {METHOD: [REPLY, ..]}. Requests of a method get its replies one after the other, and then the last
+one again and again. A reply without "schema" is a result; {"seconds": S, "reply": REPLY} comes after that time.
+null: no reply, the tool waits; "end": the daemon ends. Requests are written to LOG, a line each.
 """
 
 import json

@@ -218,7 +218,7 @@ captures_nothing() {
 			"{\"file\":\"$HOSTS_DIR/timed.pcap\",\"messages\":0,\"lost\":0,\"end\":\"time\"}" ]
 }
 
-@test "a capture ends after a number, a time, or with smcrd, and its file is whole" {
+@test "a capture ends after a number, a time, or with smcrd, and its file is complete" {
 	two_daemons
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
 	until_true 5 tcp_listens a 7001
@@ -251,7 +251,7 @@ captures_nothing() {
 	[ -n "$(capture_fields last smc.llc_msg frame.number)" ]
 }
 
-@test "a capture of a link group that is not there is refused, and one whose group ends ends" {
+@test "a capture of a link group that does not exist is refused, and a capture ends with its group" {
 	two_daemons
 	run -4 --separate-stderr smcrctl_on a -j capture group 99 -w "$HOSTS_DIR/none.pcap"
 	[ "$(jq -r .error.code <<<"$output")" = not-found ]
@@ -273,7 +273,7 @@ captures_nothing() {
 	"$BATS_TEST_DIRNAME/pcapng_statistics.py" "$HOSTS_DIR/group.pcap" | grep -Eqx 'soft:eth[01] [1-9][0-9]* 0'
 }
 
-@test "options of a capture go with it alone, and wrong ones are refused" {
+@test "options of a capture are refused with other commands, and so are wrong options" {
 	for words in "link --data" "link --count 3" "info --seconds 1" "capture --count 0" "capture --count x" \
 		"capture --seconds 0" "capture port 3" "capture peer" "capture nonsense" "link -w x" "monitor --write x"; do
 		# shellcheck disable=SC2086

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """capture_smcrd.py SOCKET MODE: a daemon for one capture.
 
-flood: its ring is full again as soon as there is room, until the tool goes. refuse: it does not begin.
-lose: one message, and of the RNICs 0 and 4 three and two are lost. ends: one, and the link group ends.
+MODE: flood: the ring is always full, until the tool goes. refuse: the capture does not begin. lose: one
+message, while three messages of RNIC 0 and two of RNIC 4 are lost. ends: one message, then the link group ends.
 """
 
 import array

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A program that claims listeners without need: one after the other, and then many at a time.
+"""A program that claims far more listeners than it needs: one after the other, and then many at a time.
 
   claim_flood.py UID BRIEF HELD ADDRESS PORT
 
-Goes on as the user UID, in no other group. Listens on BRIEF loopback addresses, one after the other, then on HELD at
-a time, and then on ADDRESS and PORT, each listener claimed; "ready" on standard output. Of the first connection that
-comes there it prints the outcome of the negotiation and the reason (IPC_SO_NEGOTIATED, IPC_SO_REASON), and keeps it
-until its input ends.
+Becomes the user UID, without further groups. Listens on BRIEF loopback addresses one after the other, then on HELD
+at a time, and then on ADDRESS and PORT, and claims each listener. Then it prints "ready". For the first connection
+to ADDRESS and PORT it prints the outcome of the negotiation and the reason (IPC_SO_NEGOTIATED, IPC_SO_REASON). It
+keeps that connection until its input ends.
 """
 import os
 import resource

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A client whose SYN carries the SMC-R option and that then breaks the rules of the CLC exchange.
+"""A client whose SYN carries the SMC-R option, and which then breaks the rules of the CLC exchange.
 
 usage: clc_attack.py ADDRESS PORT ATTACK
 Exits 0 if the server ended the TCP connection (or, for `decline`, went on in plain TCP).
 
        clc_attack.py ADDRESS PORT confirm GID-ADDRESS MAC
-Makes a first contact up to the Confirm, with that IPv4 address and MAC for its RNIC. Writes "sent", and exits 0
-when the server says or ends something.
+Makes a first contact up to Confirm, with that IPv4 address and MAC for its RNIC. Prints "sent", and exits 0
+when the server answers or ends the connection.
 
        clc_attack.py ADDRESS PORT propose COUNT
-Makes so many connections with a sound Proposal each, all from different instances, and goes no further. Writes
-"N accepted, M declined" when each has its answer, and holds them until its input ends.
+Makes COUNT connections, sends a valid Proposal on each, all with different instance IDs, and nothing more. Prints
+"N accepted, M declined" when each has its answer, and keeps the connections until its input ends.
 """
 import socket
 import struct

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A program with claimed TCP sockets that speaks CLC by itself, told step by step what to do (talk_start in
-net.bash). Answers each line with "ok", a word, or the error's name.
+"""A program with claimed TCP sockets that sends CLC itself. It carries out commands step by step (talk_start in
+net.bash), and answers each line with "ok", a word, or the name of the error.
 
-  user UID              from here on the process is this user's
-  connect ADDRESS PORT  a claimed socket is connected, and the option must have been sent both ways
-  listen ADDRESS PORT   a claimed listener
-  accept                a connection from there, likewise promised
-  propose, confirm      such a message on the last connection
-  urgent                an urgent byte, and a Proposal behind it
-  end-group             a Decline that says "out of sync"
-  hello [TEXT]          application data
-  heard                 what has come: "nothing", "clc", "end", or "data"
-  wait                  until something has come
-  hand-over SOCKET [KIND]  the last connection to the smcrd there, of which a descriptor is kept
+  user UID              become this user
+  connect ADDRESS PORT  connect a claimed socket; the option must have been sent both ways
+  listen ADDRESS PORT   listen on a claimed socket
+  accept                accept a connection; the option must have been sent both ways
+  propose, confirm      send such a message on the last connection
+  urgent                send an urgent byte, and a Proposal behind it
+  end-group             send a Decline that says "out of sync"
+  hello [TEXT]          send application data
+  heard                 tell what has arrived: "nothing", "clc", "end", or "data"
+  wait                  wait until something has arrived
+  hand-over SOCKET [KIND]  hand the last connection over to the smcrd at SOCKET, but keep a descriptor
 """
 import array
 import errno

@@ -44,7 +44,7 @@ CONNECTIONS='{"connection.show":[[
 {"id":3,"local":"10.77.0.1:7100","peer":"10.77.0.9:40000","mode":"tcp","linkgroup":null,"link":null,"state":"closed",
  "tx_bytes":null,"rx_bytes":null,"pid":99,"program":"curl","fallback_text":"the peer did not offer SMC-R, and that is all"}]]}'
 
-@test "bytes are told for people, with --bytes and in JSON exactly" {
+@test "bytes are rounded for people, and exact with --bytes and in JSON" {
 	canned "$CONNECTIONS"
 	run -0 "$SMCRCTL" connection
 	[[ "${lines[1]}" =~ \ 1\.2M\ +9\  ]]
@@ -90,7 +90,7 @@ CONNECTIONS='{"connection.show":[[
 	run -2 "$SMCRCTL" --sort pid info
 }
 
-@test "--sort since: by the time itself, not by what tells it, across midnight too" {
+@test "--sort since: by the time itself, not by the text that shows it, across midnight too" {
 	local now
 	now=$(date +%s)
 	canned "{\"connection.show\":[[{\"id\":1,\"time_us\":${now}000000},{\"id\":2,\"time_us\":$((now - 172800))000000},
@@ -99,7 +99,7 @@ CONNECTIONS='{"connection.show":[[
 	[ "$("$SMCRCTL" -j --sort -since connection | jq -r '[.connection[].id] | join("")')" = 1324 ]
 }
 
-@test "--watch: one after the other, a screen painted anew, until interrupted" {
+@test "--watch: shows the view again and again, or repaints the screen, until interrupted" {
 	canned "$CONNECTIONS"
 	run -0 interrupted INT 3 "$SMCRCTL" -j --watch 0.2 connection
 	[ "${#lines[@]}" -ge 3 ]
@@ -145,7 +145,7 @@ CONNECTIONS='{"connection.show":[[
 	jq -e '.connection | length == 3' <<<"$output"
 }
 
-@test "what is printed does not go to smcrd where standard output is closed" {
+@test "with standard output closed, output does not go to smcrd" {
 	canned "$CONNECTIONS"
 	# shellcheck disable=SC2016
 	for words in "connection" "-j connection" "-j -w 600 connection"; do
@@ -199,7 +199,7 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 	[[ "$output" == *"link-failed   link 3/1 has failed" ]]
 }
 
-@test "filters become parameters, and wrong ones get a sentence" {
+@test "filters become parameters, and a wrong filter is refused with a sentence" {
 	canned '{"link.show":[[]],"connection.show":[[]]}'
 	run -0 "$SMCRCTL" link peer 192.0.2.1 state ACTIVE group 3
 	run -0 "$SMCRCTL" connection show uid root port 443 pid 12 mode smcr
@@ -307,7 +307,7 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 	run -2 "$SMCRCTL" help link delete 1
 }
 
-@test "a word or option that is much like one gets a suggestion, other wrong ones what there is" {
+@test "for a wrong word or option smcrctl suggests a similar one, or lists all" {
 	run -2 "$SMCRCTL" lnik
 	[ "$output" = "smcrctl: there is no object 'lnik': 'smcrctl help' lists them; did you mean 'link'?" ]
 	run -2 "$SMCRCTL" nonsense
@@ -404,7 +404,7 @@ zsh_completes() {
 	printf '%s\n' "$*" >>"$BATS_TEST_TMPDIR/expected"
 }
 
-@test "completion in zsh knows the same, with quotes as they were typed" {
+@test "completion in zsh knows the same words, and keeps quotes as they were typed" {
 	command -v zsh >/dev/null || skip "zsh is not installed (make check-deps)"
 	canned "$TO_COMPLETE"
 	ZSH_LINES=()
@@ -440,7 +440,7 @@ zsh_completes() {
 	[[ "$install" == *"etc/completion/_smcrctl /nowhere/usr/share/zsh/site-functions/"* ]]
 }
 
-@test "zsh of Debian looks where make install and the package put the completion" {
+@test "make install and the package put the completion where zsh of Debian looks" {
 	command -v zsh >/dev/null || skip "zsh is not installed (make check-deps)"
 	[ -e /etc/debian_version ] || skip "this is no Debian"
 	places=$(zsh -f -c 'print -l $fpath')

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""complete_zsh.py DIRECTORY KEYS..: an interactive zsh on a terminal of its own, with the completion functions of
-DIRECTORY before its own; KEYS and then a tab are typed there. For each KEYS one line comes out, with tabs between:
-what the line has become, and the words that were offered, in order."""
+"""complete_zsh.py DIRECTORY KEYS..: run an interactive zsh on a terminal, with the completion functions of DIRECTORY
+before its own, and type KEYS and then a tab. Prints a line for each KEYS, separated by tabs: the command line after
+completion, and the words that were offered, in order."""
 
 import os
 import pty
@@ -12,7 +12,7 @@ import sys
 import time
 
 PATIENCE = 30  # seconds, for each answer
-TELL = 3  # the descriptor of the shell where it answers
+TELL = 3  # the descriptor on which the shell answers
 
 # What stands in front of compadd sees every word that would be listed. The tab is a widget that completes and
 # then answers, so that nothing has to be guessed from what the terminal shows.
@@ -61,7 +61,7 @@ class Shell:
         os.write(self.terminal, keys.encode())
 
     def wait(self):
-        """What the terminal shows is read as well, or the shell would stop."""
+        """Read an answer. The terminal's output has to be read too, or the shell would stop."""
         end = time.monotonic() + PATIENCE
         seen = b""
         while b"\n" not in self.answer:

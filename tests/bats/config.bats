@@ -195,7 +195,7 @@ reloaded() {
 	run ! grep -e 'error: ' -e 'the configuration has' "$HOSTS_DIR/a.log"
 }
 
-@test "a pipe among the files is an error, and ends no reload" {
+@test "a pipe among the files is an error, and later reloads work" {
 	hosts_up 1500
 	: >"$HOSTS_DIR/a.conf"
 	smcrd_start a
@@ -268,7 +268,7 @@ reloaded() {
 	busy_end
 }
 
-@test "what takes a restart is named, and shown with what it will be" {
+@test "values that take a restart are named, and shown with what they will be" {
 	hosts_up 1500
 	conf a "socket = $HOSTS_DIR/a.sock"
 	start_on a "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/a.conf" >>"$HOSTS_DIR/a.log" 2>&1
@@ -341,7 +341,7 @@ has_devices() {
 	fi
 }
 
-@test "limits of users go by a reload at once" {
+@test "a reload changes limits of users at once" {
 	hosts_up 1500
 	smcrd_start a
 	conf a 'max_sessions_per_user = 1'
@@ -399,7 +399,7 @@ with_syslog() {
 	until_true 10 gone
 }
 
-@test "a line of the log says what runs, with what" {
+@test "a line of the log tells version, RNICs and limits of smcrd" {
 	hosts_up 1500
 	conf a 'memory = 128M' 'max_connections_per_user = 77'
 	smcrd_start a

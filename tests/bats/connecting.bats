@@ -114,7 +114,7 @@ early_client() {
 	until_true 5 shows a connection '[.[] | select(.mode == "smcr")] | length == 2'
 }
 
-@test "who accepts from a claimed listener knows nothing of SMC-R: TCP, and the port is skipped" {
+@test "a program without the library accepts from a claimed listener: TCP, and the port is skipped" {
 	two_daemons
 	# the server claims its listener, but accepts without the library
 	talk_start server a "$PROGRAMS/tcp_claim"

@@ -175,7 +175,7 @@ doctor_says() {
 		'.doctor | any(.check == "system-bus" and .level == $level and (.text + "; " + .advice | contains($text)))'
 }
 
-@test "doctor says what a bus without smcrd's policy needs, and smcrd comes when it has that" {
+@test "doctor says what a bus without smcrd's policy needs, and smcrd takes its name when the policy is there" {
 	hosts_up 1500
 	BUS_POLICY='' bus_start
 	smcrd_start a

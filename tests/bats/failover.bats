@@ -29,7 +29,7 @@ idle() {
 	shows a info '.engine.connections == 0' && shows b info '.engine.connections == 0'
 }
 
-@test "what these tests stand on: steady finds bytes lost, doubled, wrong and cut off" {
+@test "steady, on which these tests rely, finds bytes lost, doubled, wrong and cut off" {
 	hosts_up 1500
 	steady_start server a -- serve "$SERVER" 7100
 	for how in none lose double flip truncate; do

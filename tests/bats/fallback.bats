@@ -53,7 +53,7 @@ plain() {
 	shows b connection 'length == 0' # programs without the library are not shown
 }
 
-@test "who makes very many plain connections: each counted, and what others do stays in sight" {
+@test "a user makes very many plain connections: each is counted, and those of other users stay visible" {
 	# from the normal build, because a program built with sanitizers does not load the library
 	local count=6000 bench=$HOSTS_ROOT/build/bench/tcpbench
 	hosts_up 1500
@@ -73,7 +73,7 @@ plain() {
 		([.[] | select(.uid == 0)] | length == 256)'
 }
 
-@test "what was begun and fell back, and what was reset, is an event of its own" {
+@test "a fallback during the rendezvous, and a reset, are events of their own" {
 	two_daemons
 	block_roce a
 	echo_server_on_a "$RUN"

@@ -221,7 +221,7 @@ nothing_refused() {
 	nothing_refused
 }
 
-@test "a server of a user's that does not speak CLC is connected to again, as without the gate" {
+@test "the gate does not keep smcrd from connecting again to a user's server that does not speak CLC" {
 	local port=7002 word
 	two_daemons
 	chmod 755 "$HOSTS_DIR"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Listeners that programs leave to other programs, between two hosts: who accepts from one that promises
-# SMC-R can speak CLC.
+# Listeners that programs pass on to other programs, between two hosts: a program that accepts from a listener
+# that promises SMC-R must be able to speak CLC.
 bats_require_minimum_version 1.5.0
 load common
 
@@ -16,7 +16,7 @@ teardown_file() {
 	rm -r "$SETUID_DIR"
 }
 
-# parent WAY PROGRAM [OPTION..]: a server on host a, port 7001, that starts PROGRAM after the first
+# parent WAY PROGRAM [OPTION..]: start a server on host a, port 7001, that starts PROGRAM after the first
 # connection and goes on accepting
 parent() {
 	local way=$1 program=$2
@@ -27,7 +27,7 @@ parent() {
 	until_true 10 tcp_listens a 7001
 }
 
-# parent_ends: and what it has started
+# parent_ends: end the server and the program that it has started
 parent_ends() {
 	local child
 	child=$(pgrep -P "$PARENT")
@@ -36,7 +36,7 @@ parent_ends() {
 	until_true 5 gone "$child"
 }
 
-# static_server: the program accept_at, linked statically
+# static_server: build the program accept_at as a static one
 static_server() {
 	gcc -std=c17 -D_GNU_SOURCE -static -o "$HOSTS_DIR/static_server" "$HOSTS_ROOT/tests/programs/accept_at.c"
 }
@@ -45,7 +45,7 @@ client() {
 	on b "$RUN" "$@" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
 }
 
-# both_serve: the server and the program that it has started have had connections
+# both_serve: have both the server and the program that it has started had connections?
 both_serve() {
 	client
 	[ "$(grep -c kept "$HOSTS_DIR/served")" -ge 3 ] && [ "$(grep -c served "$HOSTS_DIR/served")" -ge 3 ]
@@ -95,9 +95,9 @@ gone() {
 			"$HOSTS_DIR/server.err"
 		parent_ends
 	done
-	# what came there meanwhile is accounted for
+	# smcrd shows the connections that came to the listener meanwhile
 	shows a connection 'any(.mode == "tcp" and .role == "server" and .fallback_reason == "shared-listener")'
-	# another listener at the address is nobody's but its server's
+	# another listener at the same address belongs to its own server alone, and is claimed
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
 	until_true 10 tcp_listens a 7001
 	client --require
@@ -135,7 +135,7 @@ gone() {
 	grep -q 'listens at .*: plain TCP: a program that cannot use SMC-R may accept there too' "$HOSTS_DIR/server.err"
 }
 
-# served_since COUNT: the server has had some more connections than that
+# served_since COUNT: has the server had more connections than that?
 served_since() {
 	client
 	[ "$(grep -c kept "$HOSTS_DIR/served")" -ge $(($1 + 5)) ]
@@ -195,7 +195,7 @@ served_since() {
 	until_true 10 is_new_master_of "$old"
 	count=$(copies)
 	until_true 30 more_copies $((count + 20))
-	# the new workers alone
+	# end the old workers, so that only the new ones are left
 	kill -WINCH "$old"
 	count=$(copies)
 	until_true 30 more_copies $((count + 20))
@@ -211,7 +211,7 @@ served_since() {
 	on b "$RUN" --require curl -sSf -o /dev/null "http://$SERVER:8080/file"
 }
 
-# is_new_master_of PID: has another nginx than this one workers?
+# is_new_master_of PID: does another nginx than this one have workers?
 is_new_master_of() {
 	[ -s "$HOSTS_DIR/nginx.pid" ] && [ "$(cat "$HOSTS_DIR/nginx.pid")" != "$1" ] &&
 		has_child "$(cat "$HOSTS_DIR/nginx.pid")"

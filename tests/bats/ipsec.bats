@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Connections under IPsec stay TCP (RFC 7609 5.5): RDMA would go past the policy. The policies here are
-# optional ("level use"), so that TCP works without keys.
+# Connections under IPsec stay TCP (RFC 7609 5.5), because RDMA would bypass the IPsec policy. The policies here
+# are optional ("level use"), so that TCP works without keys.
 bats_require_minimum_version 1.5.0
 load common
 
@@ -14,7 +14,7 @@ setup() {
 	capture_start sw br0 tcp tcp
 }
 
-# policy HOST WORDS..: add a policy that protects with ESP, if there are keys.
+# policy HOST WORDS..: add a policy that protects packets with ESP, if there are keys.
 policy() {
 	ip -n "$HOSTS_ID-$1" xfrm policy add "${@:2}" tmpl proto esp mode transport level use
 }
@@ -63,7 +63,7 @@ syns() {
 	run ! echo_to 7001 --require
 	echo_to 7002 --require
 	[ "$(smcr_connections)" = 1 ]
-	# nothing of the first two was sent over RoCE, and no Proposal
+	# the first two connections sent nothing over RoCE, and no Proposal
 	[ -z "$(capture_fields tcp "tcp.dstport == 7001 && tcp.payload[0:5] == e2:d4:c3:d9:01" tcp.len)" ]
 	proves SEC-4 GEN-4
 }

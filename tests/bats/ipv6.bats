@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# TCP connections over IPv6. The RNICs are those of the same interfaces; whether RoCE goes over IPv4 or
-# IPv6 between them has nothing to do with it.
+# TCP connections over IPv6. The RNICs are those of the same interfaces. RoCE between them may use IPv4 or IPv6,
+# whatever the TCP connection uses.
 bats_require_minimum_version 1.5.0
 load common
 

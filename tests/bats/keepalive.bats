@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# TCP keepalives on the TCP connection of a connection that uses SMC-R (RFC 7609 4.5.3): they flow as
-# the program says, the kernel answers them, and the data path does not notice.
+# TCP keepalives on the TCP connection beside SMC-R (RFC 7609 4.5.3): they are sent as the program has set them, the
+# kernel answers them, and the data path does not notice.
 bats_require_minimum_version 1.5.0
 load common
 
-# keepalive_client NAME IDLE before|after: connected over SMC-R, bytes exchanged, idle.
+# keepalive_client NAME IDLE before|after: start a client; it connects over SMC-R, exchanges bytes, and is then idle.
 keepalive_client() {
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
 	until_true 5 tcp_listens a 7001
@@ -21,8 +21,8 @@ probes_answered() {
 		[ "$(capture_fields "$1" "tcp.analysis.keep_alive_ack && ip.src == $SERVER" tcp.len | wc -l)" -ge "$2" ]
 }
 
-# keepalive_timer HOST: seconds until the kernel sends the next one on the connection to port 7001; nothing
-# while it waits for something else, as for the acknowledgement of what was sent last.
+# keepalive_timer HOST: seconds until the kernel sends the next keepalive on the connection to port 7001. Prints
+# nothing while the kernel waits for something else, such as an acknowledgement.
 keepalive_timer() {
 	on "$1" ss -Htno "dport = :7001" |
 		sed -n 's/.*timer:(keepalive,\(\([0-9]*\)min\)\?\([0-9]*\).*/\2 \3/p' |
@@ -34,7 +34,7 @@ flow_and_are_answered() { # before|after
 	capture_start sw br0 tcp tcp port 7001
 	keepalive_client client 1 "$1"
 	until_true 15 probes_answered tcp 3
-	# nobody but the kernels noticed
+	# only the kernels have noticed the keepalives
 	tell client again
 	shows b connection '[.[] | select(.mode == "smcr" and .state == "active")] | length == 1'
 	shows a connection '[.[] | select(.mode == "smcr" and .state == "active")] | length == 1'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# libsmcr between two hosts: the examples as they are delivered, and what a program builds against.
+# libsmcr between two hosts: the examples as they are delivered, and header and library as programs use them.
 bats_require_minimum_version 1.5.0
 load common
 
@@ -8,7 +8,7 @@ EXAMPLES=$HOSTS_BUILD/examples
 HEADER=$HOSTS_ROOT/include/smcr.h
 MAP=$HOSTS_ROOT/lib/libsmcr/libsmcr.map
 
-# example_server_on_a [WRAPPER..] -- [OPTIONS..]: the echo server; what it says goes to server.out.
+# example_server_on_a [WRAPPER..] -- [OPTIONS..]: start the echo server; its output goes to server.out.
 example_server_on_a() {
 	local wrapper=()
 	while [ "$1" != -- ]; do
@@ -21,12 +21,12 @@ example_server_on_a() {
 	until_true 5 tcp_listens a 7001
 }
 
-# server_says TEXT: within 5 s
+# server_says TEXT: wait up to 5 s until the server has printed this
 server_says() {
 	until_true 5 grep -qF "$1" "$HOSTS_DIR/server.out"
 }
 
-# example_client [WRAPPER..] -- [OPTIONS..]: two lines to the echo server from b.
+# example_client [WRAPPER..] -- [OPTIONS..]: send two lines from b to the echo server.
 example_client() {
 	local wrapper=()
 	while [ "$1" != -- ]; do
@@ -38,7 +38,7 @@ example_client() {
 		on b "${wrapper[@]}" "$EXAMPLES/echo_client" "$@" "$SERVER" 7001
 }
 
-# different_subnets: of a and b, so that SMC-R version 1 is declined.
+# different_subnets: put a and b into different subnets, so that SMC-R version 1 is declined.
 different_subnets() {
 	hosts_up 1500
 	ip -n "$HOSTS_ID-b" addr del 10.77.0.2/24 dev eth0
@@ -48,7 +48,7 @@ different_subnets() {
 	smcrd_start b --rnic soft:eth0
 }
 
-# prototypes: the names of the functions that the header declares, one a line.
+# prototypes: print the names of the functions that the header declares, one a line.
 prototypes() {
 	gcc -E -P -I"$HOSTS_ROOT/include" "$HEADER" | tr '\n' ' ' | grep -oE '\bsmcr_[a-z_]+ *\(' |
 		tr -d ' (' | sort
@@ -64,7 +64,7 @@ prototypes() {
 	[ "${lines[1]}" = "first line" ]
 	[ "${lines[2]}" = "second line" ]
 	server_says "SMC-R, link "
-	# as the operator sees it
+	# the operator sees the same
 	link=$(sed -n 's/^SMC-R, link \([0-9/]*\) on .*/\1/p' <<<"${lines[0]}")
 	rnic=${lines[0]##* on }
 	[ "$(show b link ".[] | select(\"\(.linkgroup)/\(.number)\" == \"$link\") | .rnic")" = "$rnic" ]
@@ -86,7 +86,7 @@ prototypes() {
 		echo hello | on b $run "$EXAMPLES/echo_client" "$SERVER" 7003 | grep -q '^SMC-R, link '
 	done
 	until_true 5 grep -q '^SMC-R, link ' "$HOSTS_DIR/both.out"
-	# --require is the operator's word
+	# --require has precedence over the program's choice
 	run -1 example_client "$RUN" --require -- --never
 	[[ $output == *"connect: Protocol not supported"* ]]
 }
@@ -110,7 +110,7 @@ prototypes() {
 	[ "$output" = "0 0 tcp" ]
 }
 
-@test "never is plain TCP, on either side" {
+@test "SMCR_NEVER is plain TCP, on either side" {
 	two_daemons
 	example_server_on_a --
 	run -0 example_client -- --never
@@ -125,13 +125,13 @@ prototypes() {
 	shows a linkgroup 'length == 0'
 }
 
-@test "require turns plain TCP away, on either side, before and after the handshake" {
+@test "SMCR_REQUIRE refuses plain TCP, on either side, before and after the handshake" {
 	different_subnets
 	start_on a "$PROGRAMS/echo_server" "$SERVER" 7002
 	until_true 5 tcp_listens a 7002
 	run -1 on b "$EXAMPLES/echo_client" --require "$SERVER" 7002
 	[ "$output" = "connect: Protocol not supported" ]
-	example_server_on_a -- # declines in the rendezvous
+	example_server_on_a -- # this server declines in the rendezvous
 	run -1 example_client -- --require
 	[[ $output == *": Protocol not supported" ]]
 	start_on a "$EXAMPLES/echo_server" --require "$SERVER" 7003 >"$HOSTS_DIR/require.out" 2>&1
@@ -164,7 +164,7 @@ prototypes() {
 	[ "$output" = "connect: Protocol not supported" ]
 }
 
-# hold_proposals: nothing that a client says after the handshake arrives; proposals_pass undoes it.
+# hold_proposals: what a client sends after the handshake does not arrive; proposals_pass undoes that.
 hold_proposals() {
 	on a nft -f - <<-'END'
 		table ip hold { chain in { type filter hook input priority 0;
@@ -201,7 +201,7 @@ proposals_pass() {
 	[ ! -s "$HOSTS_DIR/server.err" ]
 	kill -KILL "$SMCRD_PID_a"
 	until_true 5 grep -q 'what carries the connection: ' "$HOSTS_DIR/server.err"
-	kill -KILL "$client" 2>/dev/null || true # unless the reset has ended it
+	kill -KILL "$client" 2>/dev/null || true # the reset may have ended it already
 }
 
 @test "non-blocking with epoll: over SMC-R, and the TCP socket back after a fallback" {
@@ -268,7 +268,7 @@ proposals_pass() {
 	diff <(prototypes | sed 's/$/@@LIBSMCR_0.1/') \
 		<(nm -D --defined-only "$HOSTS_BUILD/lib/libsmcr.so" | sed -n 's/.* [TDBR] //p' | sort)
 	readelf -d "$HOSTS_BUILD/lib/libsmcr.so" | grep -q 'SONAME.*\[libsmcr.so.0\]'
-	# no library but the C library's
+	# it needs no library but the C library
 	[ "$(readelf -d "$HOSTS_BUILD/lib/libsmcr.so" | grep -c NEEDED)" = 1 ]
 	readelf -d "$HOSTS_BUILD/lib/libsmcr-preload.so" | grep NEEDED | run ! grep libsmcr
 }
@@ -283,7 +283,7 @@ proposals_pass() {
 @test "make install: a program is built against it with pkg-config, and runs" {
 	two_daemons
 	local to=$HOSTS_DIR/root flags
-	# what was built already, be it with sanitizers
+	# use the existing build, with sanitizers or without
 	[ "${HOSTS_BUILD##*/}" != san ] || export SAN=1
 	make -s -C "$HOSTS_ROOT" install DESTDIR="$to" PREFIX=/opt/smcr
 	export PKG_CONFIG_PATH=$to/opt/smcr/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$to
@@ -296,7 +296,7 @@ proposals_pass() {
 	for program in echo_server echo_client; do
 		# shellcheck disable=SC2086
 		gcc -o "$HOSTS_DIR/$program" "$HOSTS_DIR/$program.c" $flags
-		# as the loader would find it in a configured directory, by its SONAME
+		# the loader finds the library by its SONAME, as in a configured directory
 		export LD_LIBRARY_PATH=$to/opt/smcr/lib
 		ldd "$HOSTS_DIR/$program" | grep -qF "libsmcr.so.0 => $to/opt/smcr/lib/libsmcr.so.0"
 	done

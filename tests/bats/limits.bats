@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # bats file_tags=long
-# What one user asks of smcrd, or holds of it, takes nothing from the others.
+# However much one user asks of smcrd, or holds of its resources, other users are served.
 bats_require_minimum_version 1.5.0
 load common
 # shellcheck source=scripts/failover.bash
@@ -9,7 +9,7 @@ load common
 
 MOST_ROWS=64 # in a reply
 
-# flood NAME UID SESSIONS [METHOD]: ask smcrd on host b without end; TALK_READY is how many sessions it got.
+# flood NAME UID SESSIONS [METHOD]: ask smcrd on host b without end; TALK_READY tells how many sessions the flood got.
 flood() {
 	local name=$1
 	shift
@@ -19,7 +19,7 @@ flood() {
 	TALK_READY=${TALK_READY#ready }
 }
 
-# told NAME WHAT: a number that the flood tells of itself.
+# told NAME WHAT: a number that the flood tells about itself.
 told() {
 	talk_send "$1" "?"
 	talk_hear "$1" | sed -E "s/.*\\b$2 ([0-9]+).*/\\1/"
@@ -29,7 +29,7 @@ told_at_least() {
 	[ "$(told "$1" "$2")" -ge "$3" ]
 }
 
-@test "1,000 connections are shown in parts, and who asks without end harms nobody" {
+@test "1,000 connections are shown in parts, and a user who asks without end harms nobody" {
 	hosts_up 1500
 	chmod 711 "$HOSTS_DIR"
 	for host in a b; do
@@ -46,7 +46,7 @@ told_at_least() {
 	until_true 60 shows b info '.connections.smcr == 1004'
 	flood flood 65534 50 connection.show
 	for _ in 1 2 3; do
-		# each once, whole, with what has ended behind it
+		# the view shows each connection once, and is complete; ended ones come last
 		show b connection '.[] | select(.ended | not).id' >"$HOSTS_DIR/ids"
 		[ "$(wc -l <"$HOSTS_DIR/ids")" = 1004 ]
 		[ "$(sort -u "$HOSTS_DIR/ids" | wc -l)" = 1004 ]
@@ -55,7 +55,7 @@ told_at_least() {
 	until_true 20 told_at_least flood replies 20
 	[ "$(told flood rows)" = "$MOST_ROWS" ]
 	[ "$(told flood bytes)" -lt 65536 ]
-	# a part takes a small part of the time that all of it would take
+	# a part of a view takes little of the event loop's time
 	shows b info '.event_loop | [.programs, .tools, .roce, .timers, .host] |
 		all(.longest_turn_us >= 0 and .long_turns >= 0) and all(.[1, 4]; .longest_turn_us > 0)'
 	steady_stop client
@@ -79,7 +79,7 @@ told_at_least() {
 	until_true 20 told_at_least flood last "$last"
 	[ "$(told flood sessions)" = 300 ]
 	[ "$(told flood rows)" -le "$MOST_ROWS" ]
-	# nothing happens, nothing is said
+	# without events there are no replies
 	replies=$(told flood replies)
 	run -0 smcrctl_on b info
 	[ "$(told flood replies)" = "$replies" ]
@@ -110,21 +110,21 @@ told_at_least() {
 	until_true 5 tcp_listens a 7001
 	# nine users at 1,000 each would have all 8,192
 	for user in 1 2 3 4 5 6 7 8 9; do
-		flood "keep$user" $((65500 + user)) 1000 info.show # who waits for an answer is not idle
+		flood "keep$user" $((65500 + user)) 1000 info.show # a session that waits for an answer is not idle
 	done
 	[ "$(told keep1 sessions)" = 1000 ]
-	# the next one has a session, and so has its program
+	# the next user gets a session, and so does that user's program
 	on b setpriv --reuid 65534 --regid 65534 --clear-groups "$HOSTS_BUILD/bin/smcrctl" info
 	on b setpriv --reuid 65534 --regid 65534 --clear-groups "$RUN" --require \
 		"$PROGRAMS/echo_client" "$SERVER" 7001
-	# the first one has none
+	# the first user gets no further session
 	run -1 on b setpriv --reuid 65501 --regid 65501 --clear-groups "$HOSTS_BUILD/bin/smcrctl" info
 	[[ "$output" == *"user 65501 has 1000 sessions with smcrd"*max_sessions_per_user* ]]
-	# but as an administrator
+	# but gets one as an administrator
 	games=$(getent group games | awk -F: '{ print $3 }')
 	on b setpriv --reuid 65501 --regid 65501 --groups "$games" "$HOSTS_BUILD/bin/smcrctl" info
 	on b "$HOSTS_BUILD/bin/smcrctl" info
-	# and a stop is in order although they all are open
+	# and smcrd stops in order although all sessions are open
 	kill -TERM "$SMCRD_PID_b"
 	wait "$SMCRD_PID_b"
 }
@@ -139,12 +139,12 @@ told_at_least() {
 	run -0 talk_hear attack
 	[ "$output" = "16 accepted, 48 declined" ]
 	shows a info ".engine | .first_contacts_refused_total == 48 and .memory_used_bytes - $used <= 33554432"
-	# with the same host, of which a link group is there, too
+	# also with the same host, with which there is a link group
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001
 	grep -q "16 link groups are being set up with this peer" "$HOSTS_DIR/a.log"
 }
 
-@test "a user who claims listeners without end takes nobody's claim; what is too much is plain TCP" {
+@test "a user who claims listeners without end takes nobody's claim; listeners beyond the limit are plain TCP" {
 	two_daemons
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
 	until_true 5 tcp_listens a 7001
@@ -154,21 +154,21 @@ told_at_least() {
 		[ "$status" != 0 ] || break
 	done
 	[ "$output" = ready ]
-	# the server that was there before, and one that another user starts now
+	# SMC-R works with the server that was there before, and with one that another user starts now
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001
 	start_on a setpriv --reuid 65533 --regid 65533 --clear-groups "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7003
 	until_true 5 tcp_listens a 7003
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7003
-	# 16384 in all: as many as are left to others. Of 9001 claims that is 809 too many; one of the 20000 before them
-	# may have been refused as well, if the kernel had no memory for its count in that instant.
+	# There are 16384 claims, and a user may have as many as are left to others. So 809 of the 9001 claims are too many.
+	# Some of the 20000 before them may have been refused too, if the kernel had no memory for its count in that instant.
 	until_true 20 shows a info '.tcp_option | .listeners == 8194 and .listeners_refused_total >= 809 and
 		.listeners_refused_total < 829'
 	until_true 5 grep -qE "(listener stays|listeners stay) plain TCP, the last one of user 65534" "$HOSTS_DIR/a.log"
-	# one too many: no option, and the program can learn why
+	# the last listener is one too many: its answer carries no option, and the program can learn why
 	start_on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7002
 	run -0 talk_hear flood
 	[ "$output" = "2 0a000010" ]
-	# with its end all are free again
+	# when the program ends, all its claims are free again
 	talk_kill flood
 	until_true 10 shows a info '.tcp_option.listeners == 2'
 }

@@ -1,15 +1,15 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What is written for operators is true: manual pages against --help, and the configuration file.
+# Texts for operators agree with the programs: manual pages, --help, and the configuration file.
 bats_require_minimum_version 1.5.0
 load common
 
-# manual PAGE: as plain text.
+# manual PAGE: print the page as plain text.
 manual() {
 	mandoc -Tascii -Owidth=300 "$HOSTS_ROOT/man/$1" | col -bx
 }
 
-# options_of TEXT..: "-x, --long" and "--long" at the start of lines, one a line.
+# options_of TEXT..: print options ("-x, --long" or "--long") at the start of lines, one a line.
 options_of() {
 	sed -En 's/^ +(-[a-zA-Z], )?(--?[a-z-]+)( .*)?$/\1\2/p' | sort -u
 }
@@ -43,7 +43,7 @@ options_of() {
 	[ "$(wc -l <<<"$objects")" -ge 16 ]
 	for object in $objects; do
 		[ "$object" != failover ] && [ "$object" != monitor ] && [ "$object" != metrics ] ||
-			[ -L "$HOSTS_ROOT/man/smcrctl-$object.8" ] # it shares the page of another one
+			[ -L "$HOSTS_ROOT/man/smcrctl-$object.8" ] # it shares the page of another object
 		page=$(manual "smcrctl-$object.8")
 		help=$("$HOSTS_BUILD/bin/smcrctl" help "$object")
 		grep -q "^smcrctl-$object(8) says" <<<"$help"
@@ -63,7 +63,8 @@ options_of() {
 	done
 }
 
-# keys: of the JSON on standard input, by path as in the manual pages, one a line: "failures[].port"
+# keys: print the keys of the JSON on standard input, one a line, as paths like those in the manual pages:
+# "failures[].port"
 keys() {
 	jq -r '[path(.. | select(type != "object" and type != "array"))] | map(map(if type == "number" then "[]"
 		else "." + . end) | join("") | sub("^(\\[\\])?\\."; "")) | unique | .[]' | sort
@@ -73,12 +74,12 @@ listens() {
 	ss -Hlx src "$1" | grep -q .
 }
 
-# items PAGE: the keys that the page has
+# items PAGE: print the keys that the page describes
 items() {
 	sed -n 's/^\.It \(.* \)\?Va //p' "$HOSTS_ROOT/man/$1" | sed 's/ , /\n/g' | sort
 }
 
-# What smcrd tells is looked at by tests/unit/test_manual.c.
+# tests/unit/test_manual.c checks the keys that smcrd makes.
 @test "every JSON key that smcrctl makes itself is in the manual page of its object" {
 	socket=$BATS_TEST_TMPDIR/smcrd.sock
 	smcrctl=("$HOSTS_BUILD/bin/smcrctl" --socket "$socket" --json)
@@ -121,7 +122,7 @@ items() {
 	[ "$(wc -l <<<"$keys")" -ge 15 ]
 	diff <(echo "$keys") <(sed -n 's/^\.It Cm //p' "$HOSTS_ROOT/man/smcrd.conf.5" | sed 's/ , /\n/g' | sort -u)
 	diff <(echo "$keys") <(sed -n 's/^# \([a-z_]*\) =.*/\1/p' "$HOSTS_ROOT/etc/smcrd.conf" | sort -u)
-	# and the manual says of each what a change at run time concerns
+	# and the manual tells for each key what a change at run time affects
 	diff <(echo "$keys") <(sed -n '/^\.Sh CHANGES/,/^\.Sh RULES/s/^\.It Cm //p' "$HOSTS_ROOT/man/smcrd.conf.5" |
 		sed 's/ , /\n/g' | sort)
 }
@@ -132,19 +133,19 @@ items() {
 		sed "s#IPC_DEFAULT_SOCKET#/run/smcrd/smcrd.sock#" | sort)
 	diff <(echo "$defaults") <(sed -n 's/^# \([a-z_]* =.*\)/\1/p' "$HOSTS_ROOT/etc/smcrd.conf" |
 		grep -vE '^(rnic|capable_subnet|ueid|deny|allow) ' | sort)
-	# and it is what smcrd takes
+	# and these are the defaults of smcrd
 	hosts_up 1500
 	sed 's/^# \([a-z_]* =\)/\1/' "$HOSTS_ROOT/etc/smcrd.conf" >"$HOSTS_DIR/a.conf"
 	smcrd_start a
 	[ "$(show a device length)" = 2 ]
 }
 
-# synopsis PAGE: what its SYNOPSIS has, which is C
+# synopsis PAGE: print its SYNOPSIS as C
 synopsis() {
 	manual "$1" | sed -n '/^SYNOPSIS$/,/^DESCRIPTION$/p' | sed '1d; $d'
 }
 
-# compiles: standard input, as a program of libsmcr's would be
+# compiles: does standard input compile as a program that uses libsmcr?
 compiles() {
 	gcc -std=c99 -pedantic -Wall -Wextra -Werror -I"$HOSTS_ROOT/include" -fsyntax-only -x c -
 }
@@ -158,7 +159,7 @@ compiles() {
 		{ echo '#include <smcr.h>'; synopsis "$function.3"; } | compiles
 		manual "$function.3" | sed -n '/^NAME$/,/^LIBRARY$/p' | grep -qw "$function"
 	done
-	# and none is described that is not there
+	# and no page describes a function that does not exist
 	diff <(sort <<<"$functions") <(for page in "$HOSTS_ROOT"/man/smcr_*.3; do basename "$page" .3; done | sort)
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Memory of connections: as many as the budget has room for, and back when they end.
+# Memory of connections: the budget suffices for as many as promised, and their memory is given back when they end.
 bats_require_minimum_version 1.5.0
 load common
 
@@ -10,13 +10,13 @@ setup() {
 	esac
 }
 
-# memory_of HOST: KiB of memory that is the daemon's alone.
+# memory_of HOST: KiB of memory that the daemon does not share.
 memory_of() {
 	local name=SMCRD_PID_$1
 	awk '/^Private_Dirty:/ { print $2 }' "/proc/${!name}/smaps_rollup"
 }
 
-# crowd_says WORD: the last line of the clients.
+# crowd_says WORD: is this the last line of the clients?
 crowd_says() {
 	[ "$(tail -n 1 "$HOSTS_DIR/crowd.out")" = "$1" ]
 }
@@ -52,7 +52,7 @@ memory_is_back() {
 		shows "$host" connection '[.[].rmbe_size] | unique == [16384, 32768, 65536, 131072, 262144, 524288]'
 		shows "$host" linkgroup 'length == 1'
 		open[$host]=$(memory_of "$host")
-		# two buffers, a page of each in use, and what there is to know of the connection
+		# two buffers with one page of each in use, and the structures of the connection
 		[ $(((${open[$host]} - ${before[$host]}) / 1250)) -lt 40 ]
 	done
 	echo again >&"$lines"
@@ -62,12 +62,13 @@ memory_is_back() {
 	until_true 40 memory_is_back
 }
 
-# holds HOST FILTER: is the filter's value true for the connections of the program that holds some?
+# holds HOST FILTER: is the filter true for the connections of the program that holds some open?
 holds() {
 	shows "$1" connection "[.[] | select(.state == \"active\")] | $2"
 }
 
-# hold_some COUNT FILTER_A FILTER_B: open so many connections that carry little, look at both hosts', and end them.
+# hold_some COUNT FILTER_A FILTER_B: open COUNT connections that carry little, apply the filters to the connections of
+# a and b, and end them.
 hold_some() {
 	local status=0
 	: >"$HOSTS_DIR/hold.out"
@@ -95,10 +96,10 @@ only_one_rmb() {
 	mkfifo "$HOSTS_DIR/lines"
 	start_on a "$RUN" "$HOSTS_BUILD/bench/tcpbench" serve "$SERVER" 5002 >/dev/null
 	until_true 10 tcp_listens a 5002
-	# nothing is known: as much as bulk needs
+	# nothing is known yet: each gets as much as bulk data need
 	hold_some 20 "$full and all(.rmbe_size == 524288)" "$full and all(.rmbe_size == 524288)"
 	until_true 20 only_one_rmb
-	# beside those that are left from before
+	# elements that are left from before may be used too
 	hold_some 10 "$little and any(.rmbe_size == 131072)" "$little and any(.rmbe_size == 131072)"
 	on b "$RUN" --require "$HOSTS_BUILD/bench/tcpbench" bulk "$SERVER" 5002 0.5
 	until_true 20 only_one_rmb

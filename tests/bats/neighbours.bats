@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Neighbour entries for peers' RNICs count for all IP of the host: what smcrd does to them.
+# smcrd adds neighbour entries for peers' RNICs, which all IP traffic of the host uses.
 bats_require_minimum_version 1.5.0
 load common
 
@@ -9,7 +9,7 @@ mac_of() {
 	ip -n "$HOSTS_ID-$1" -j link show "$2" | jq -r '.[0].address'
 }
 
-# permanent HOST ADDRESS: the MAC of the permanent entry for an address, if there is one
+# permanent HOST ADDRESS: print the MAC of the permanent entry for an address, if there is one
 permanent() {
 	ip -n "$HOSTS_ID-$1" -j neigh show to "$2" nud permanent | jq -r '.[0].lladdr // empty'
 }
@@ -22,7 +22,7 @@ is_not_permanent() {
 	[ -z "$(permanent "$1" "$2")" ]
 }
 
-# stop HOST [SIGNAL]: end the daemon there
+# stop HOST [SIGNAL]: end the daemon of that host
 stop() {
 	local name=SMCRD_PID_$1
 	kill "-${2:-TERM}" "${!name}"
@@ -51,12 +51,12 @@ server() {
 	[ "$(permanent b "$SERVER")" = "$mac" ]
 	stop b
 	[ "$(permanent b "$SERVER")" = "$mac" ]
-	# smcrd's own entries go with it
+	# smcrd deletes its own entries when it stops
 	stop a
 	is_not_permanent a "$CLIENT"
 }
 
-@test "what a killed daemon left among the neighbours, the next one deletes: no more than that" {
+@test "the next daemon deletes the neighbour entries that a killed one has left, and no others" {
 	two_daemons --rnic soft:eth0
 	ip -n "$HOSTS_ID-b" neigh add 10.77.0.99 lladdr 02:00:00:00:00:99 dev eth0 nud permanent
 	server
@@ -64,7 +64,7 @@ server() {
 	until_true 5 is_permanent b "$SERVER"
 	stop b KILL
 	is_permanent b "$SERVER"
-	# one that cannot serve leaves them alone: they may be another's
+	# a smcrd that cannot serve does not touch the entries, which may belong to another smcrd
 	run -1 on b "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/b.conf" \
 		--socket "$HOSTS_DIR/no/such/b.sock"
 	is_permanent b "$SERVER"
@@ -74,7 +74,7 @@ server() {
 	transfer
 }
 
-# claim MAC: somebody on host b tells the server on host a that host b's RNIC has it
+# claim MAC: an attacker on host b tells the server on host a that host b's RNIC has this MAC
 claim() {
 	start_on b /usr/bin/python3 "$BATS_TEST_DIRNAME/clc_attack.py" "$SERVER" 7001 confirm "$CLIENT" "$1" \
 		>"$HOSTS_DIR/claim.out" 2>&1
@@ -92,7 +92,7 @@ doubts() {
 	server
 	mac=$(mac_of b eth0)
 	claim 02:00:00:00:00:66
-	# plain TCP of everybody between these hosts
+	# plain TCP between these hosts still works
 	timeout 300 ip netns exec "$HOSTS_ID-b" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
 	until_true 10 doubts 02:00:00:00:00:66
 	grep -q "the network $mac, which is used" "$HOSTS_DIR/a.log"

@@ -1,24 +1,23 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
 # For bats tests on a network: two hosts (scripts/hosts.bash), captures on their interfaces, and
-# programs that are told step by step what to do.
+# programs that carry out commands step by step.
 
-# The times that tests wait at most are for a machine with nothing else to do.
+# The time limits in tests are for a machine with nothing else to do, and are multiplied by this.
 HOSTS_PATIENCE=${HOSTS_PATIENCE:-10}
 
 # shellcheck source=scripts/hosts.bash
 . "$BATS_TEST_DIRNAME/../../scripts/hosts.bash"
 
-# arp_own_only HOST: each NIC answers ARP for its own address only. Both are on one LAN and subnet, and
-# by default TCP arrives at either.
+# arp_own_only HOST: each NIC answers ARP for its own address only. Both NICs are in one LAN and subnet, so by
+# default either answers for both addresses.
 arp_own_only() {
 	on "$1" sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2
 }
 
 declare -gA CAPTURE_PID TALK_PID TALK_IN TALK_OUT
 
-# capture_start HOST INTERFACE NAME [FILTER..]: record to $HOSTS_DIR/NAME.pcap; returns when tcpdump
-# listens.
+# capture_start HOST INTERFACE NAME [FILTER..]: record to $HOSTS_DIR/NAME.pcap; returns when tcpdump records.
 capture_start() {
 	local host=$1 interface=$2 name=$3
 	shift 3
@@ -35,8 +34,8 @@ capture_stop() {
 	unset "CAPTURE_PID[$1]"
 }
 
-# capture_fields NAME FILTER FIELD..: of the packets recorded so far, one line each, by tshark. Where it cannot
-# do that net_down fails: that there is no packet of a kind shows nothing if the filter is wrong.
+# capture_fields NAME FILTER FIELD..: print these fields of the packets recorded so far, a line each, by tshark. If
+# tshark fails, net_down fails: with a wrong filter, finding no packet would prove nothing.
 capture_fields() {
 	local file=$HOSTS_DIR/$1.pcap filter=$2 field said=$HOSTS_DIR/tshark.$BASHPID
 	local -a fields=()
@@ -53,7 +52,7 @@ talk_start() {
 	shift 2
 	rm -f "$HOSTS_DIR/$name".{in,out}
 	mkfifo "$HOSTS_DIR/$name".{in,out}
-	# Opening the pipes waits for the other side, so it is left to the program's process.
+	# The program's process opens the pipes, because opening waits for the other side.
 	hosts_exec "$host" "$@" <"$HOSTS_DIR/$name.in" >"$HOSTS_DIR/$name.out" \
 		2>"$HOSTS_DIR/$name.err" &
 	TALK_PID[$name]=$!
@@ -62,19 +61,19 @@ talk_start() {
 	TALK_OUT[$name]=$out
 }
 
-# talk_hear NAME: the next line that the program says.
+# talk_hear NAME: print the next line of the program's output.
 talk_hear() {
 	local line
 	read -r -t $((20 * HOSTS_PATIENCE)) -u "${TALK_OUT[$1]}" line || return 1
 	printf '%s\n' "$line"
 }
 
-# talk_send NAME LINE: without waiting for the answer.
+# talk_send NAME LINE: send a line without waiting for the answer.
 talk_send() {
 	printf '%s\n' "$2" >&"${TALK_IN[$1]}"
 }
 
-# tell NAME LINE [ANSWER]: fails unless the answer is this ("ok" if not given).
+# tell NAME LINE [ANSWER]: send a line; fails unless the answer is ANSWER ("ok" if not given).
 tell() {
 	local answer
 	talk_send "$1" "$2"
@@ -94,7 +93,8 @@ talk_kill() {
 	unset "TALK_PID[$1]" "TALK_IN[$1]" "TALK_OUT[$1]"
 }
 
-# net_down: end what was started, then the hosts. For teardown. Fails if a capture could not be read.
+# net_down: end the programs that were started, then remove the hosts. For teardown. Fails if a capture could not be
+# read.
 net_down() {
 	local name wrong
 	for name in "${!TALK_PID[@]}"; do talk_kill "$name" KILL; done

@@ -12,17 +12,17 @@ group() {
 	json "$1" linkgroup '.linkgroup[0].id'
 }
 
-# other_link HOST LINK: the number of the other one of two.
+# other_link HOST LINK: print the other one of two links.
 other_link() {
 	json "$1" link --argjson number "${2#*/}" '.link[] | select(.number != $number).number'
 }
 
-# connections_on HOST LINK: how many of that host write there.
+# connections_on HOST LINK: how many connections of that host write over the link.
 connections_on() {
 	json "$1" link --argjson number "${2#*/}" '.link[] | select(.number == $number).connections'
 }
 
-# bytes_on HOST LINK: how many that host has written there.
+# bytes_on HOST LINK: how many bytes that host has written over the link.
 bytes_on() {
 	json "$1" link --argjson number "${2#*/}" '.link[] | select(.number == $number).tx_bytes'
 }
@@ -31,7 +31,7 @@ has_connections() {
 	test "$(connections_on "$1" "$2")" "$3" "$4"
 }
 
-# result HOST ARGUMENTS..: of a command that must succeed, as JSON.
+# result HOST ARGUMENTS..: give a command, which must succeed, and print its result as JSON.
 result() {
 	ctl "$1" -j "${@:2}" | jq -c .result
 }
@@ -44,8 +44,8 @@ has_no_link() {
 	! has_link "$@"
 }
 
-# delete_link HOST [--disorderly]: delete the link over eth1 with a command on that host, then add one
-# again; nothing of the connections is lost.
+# delete_link HOST [--disorderly]: delete the link over eth1 by a command on that host, then add a link
+# again; connections lose nothing.
 delete_link() {
 	local host=$1 link peer
 	shift
@@ -69,8 +69,8 @@ add_link() {
 	has_link "$1" "$(jq .link "$HOSTS_DIR/result")"
 }
 
-# linked_again HOST: a disorderly deletion is a lost link to the other host, which brings one back. Either
-# the command on this host does, or it finds that the other host was faster.
+# linked_again HOST: add a link again. To the other host a disorderly deletion is a lost link, so that host may
+# add a link by itself before the command on this host does.
 linked_again() {
 	if ctl "$1" -j link add "$(group "$1")" >"$HOSTS_DIR/result" 2>"$HOSTS_DIR/refusal"; then
 		jq -e '.result.requested == false and (.result.link | type) == "number"' "$HOSTS_DIR/result"
@@ -132,7 +132,7 @@ linked_again() {
 	done
 	link=$(link_on b 1)
 	drop_roce b 1 iifname oifname
-	# who notices first that nothing passes is a race: the test, or the traffic
+	# either the TEST LINK or the traffic notices first that nothing passes
 	run ! ctl b link test "$link"
 	[[ "$output" == *failed* || "$output" == *"deleted meanwhile"* || "$output" == *"no link"* ||
 		"$output" == *"not active"* ]]
@@ -149,9 +149,9 @@ linked_again() {
 		has_connections "$host" "$link" -eq 0
 		shows "$host" link '.[] | select(.rnic == "soft:eth1") | .disabled and .state == "active"'
 		[[ "$(ctl "$host" link)" == *"active, disabled"* ]]
-		# the peer's own view of its writes is another one
+		# the peer's view shows which links the peer may write over, and none is disabled there
 		shows "$([ "$host" = a ] && echo b || echo a)" link 'all(.[]; .disabled | not)'
-		# new connections stay off it too
+		# new connections do not use the link either
 		written=$(bytes_on "$host" "$link")
 		steady_start "visitor-$host" b "$RUN" --require -- visit "$SERVER" 7100 --count 10
 		until_true 10 shows "$host" connection 'length > 8'
@@ -213,7 +213,7 @@ linked_again() {
 	done
 }
 
-@test "wrong arguments are usage, what is not there is 4" {
+@test "wrong arguments exit with status 2, objects that do not exist with status 4" {
 	busy_pair
 	for arguments in "link delete" "link delete 1" "link delete 0/1" "link delete 1/0" \
 		"link delete 1/256" "link delete 1/1/1" "link delete 1/1 1/2" "link delete -- -1/1" \
@@ -243,17 +243,17 @@ linked_again() {
 	busy_end
 }
 
-@test "an exact word beats a prefix, a prefix of one is enough" {
+@test "an exact word has precedence over a prefix, and a unique prefix is enough" {
 	busy_pair
 	link=$(link_on a 0)
 	ctl a link te "$link"
-	ctl a lin en "$link" && return 1 # link or linkgroup
+	ctl a lin en "$link" && return 1 # "lin" could be link or linkgroup
 	ctl a link en "$link"
 	ctl a fail "${link%/*}" fr "$link"
 	busy_end
 }
 
-# links_over HOST DEVICE: how many links are on that device.
+# links_over HOST DEVICE: how many links use that device.
 links_over() {
 	json "$1" link --arg device "$2" '[.link[] | select(.rnic == $device)] | length'
 }
@@ -270,7 +270,7 @@ has_links_over() {
 		until_true 20 has_links_over "$host" soft:eth0 0
 		ctl "$host" device | grep -q '^soft:eth0 *active, drained '
 		shows "$host" device 'any(.name == "soft:eth0" and .drained) and any(.name == "soft:eth1" and (.drained | not))'
-		# twice is as once
+		# draining twice is the same as once
 		ctl "$host" device drain soft:eth0
 		steady_start "more_$host" b "$RUN" --require -- visit "$SERVER" 7100 --count 20
 		steady_stop "more_$host"
@@ -293,7 +293,7 @@ has_links_over() {
 	until_true "$FAILOVER_PATIENCE" symmetric
 	run -4 ctl b device drain soft:eth7
 	run -2 ctl b device drain
-	# smcrd uses what it finds here
+	# without configured RNICs smcrd uses all that it finds, so none can be added
 	run -1 ctl b device add soft:eth0
 	[[ "$output" == *"smcrd uses those that it finds"* ]]
 	busy_end
@@ -301,7 +301,7 @@ has_links_over() {
 	shows b info '.connections.resets_total == 0'
 }
 
-# carries HOST NUMBER: so many connections would end with smcrd there, which drains.
+# carries HOST NUMBER: is smcrd there drained, and would so many connections end if it stopped?
 carries() {
 	[ "$(json "$1" info '.info.draining.connections')" = "$2" ]
 }
@@ -318,7 +318,7 @@ carries() {
 	[[ "$output" == "new connections are plain TCP; 4 that smcrd carries go on"* ]]
 	carries a 4
 	ctl a info | grep -q '^draining .*4 of smcrd.s are left'
-	# its listeners promise nothing, and its programs get TCP
+	# its listeners do not promise SMC-R, and its programs get TCP
 	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 10000
 	on a "$RUN" "$PROGRAMS/echo_client" "$CLIENT" 7002 --bytes 10000
 	shows b connection 'any(.fallback_reason == "peer-no-smc" and (.peer // "" | endswith(":7001")))'
@@ -335,7 +335,8 @@ carries() {
 	carries a 4
 	kill -0 "$waiting" "$waiting_too"
 	busy_end
-	# whoever waits is told, and who asks when it is over; the log has it once
+	# a command that waits is told when all connections have ended, and so is one that asks afterwards; the log tells
+	# that once
 	run -0 ctl a drain --wait
 	[[ "$output" == "no connection is left that smcrd carries"* ]]
 	wait "$waiting"
@@ -349,12 +350,12 @@ carries() {
 	shows a info '.draining == null and .connections.resets_total == 0'
 }
 
-@test "drain --off fails those who wait, and a wait can be left" {
+@test "drain --off ends waits with a failure, and a wait can be interrupted" {
 	busy_pair
 	ctl a drain --wait >"$HOSTS_DIR/waiting" 2>&1 &
 	waiting=$!
 	until_true 10 carries a 4
-	# an interrupt ends the wait alone
+	# an interrupt ends the wait, but not the draining
 	run -124 timeout -s INT 1 "$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/a.sock" drain --wait
 	carries a 4
 	ctl a drain --off
@@ -389,20 +390,20 @@ carries() {
 		# shellcheck disable=SC2086
 		run -1 as 65534 a -j $command
 		[[ "$output" == *'"code":"not-permitted"'* && "$output" == *games* ]]
-		# no group was named there
+		# host b has no administrators' group
 		# shellcheck disable=SC2086
 		run -1 as "$games" b -j $command
 		[[ "$output" == *'"code":"not-permitted"'* && "$output" == *root* ]]
 	done
 	symmetric
-	# looking is free
+	# every user may look
 	as 65534 a link
 	as "65534,$games" a link test "$link"
 	grep -q 'link.test .*by uid 65534, pid' "$HOSTS_DIR/a.log"
 	busy_end
 }
 
-@test "commands at once, and askers who go meanwhile, keep nobody waiting" {
+@test "commands at the same time, and tools that end meanwhile, keep nobody waiting" {
 	busy_pair
 	link=$(link_on b 1)
 	drop_roce b 1 iifname oifname

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # bats file_tags=long
-# The SMC-R TCP option on the wire (RFC 7609 3.5.1.1): which sockets carry it, and what programs and
-# the daemon learn. A holder stands for the daemon of a host; a program is a plain TCP program.
+# The SMC-R TCP option on the wire (RFC 7609 3.5.1.1): which sockets send it, and what programs and
+# the daemon learn. On each host option_holder stands in for the daemon; programs are plain TCP programs.
 
 load proves
 load net
@@ -52,7 +52,7 @@ part() {
 	tell server parent
 }
 
-# hold_synacks: the client sees no SYN-ACK from here on; release_synacks undoes it.
+# hold_synacks: SYN-ACKs do not reach the client from here on; release_synacks undoes that.
 hold_synacks() {
 	on a nft -f - <<-'END'
 		table ip filter { chain in {
@@ -64,13 +64,13 @@ release_synacks() {
 	on a nft delete table ip filter
 }
 
-# both ANSWER: what both ends say was negotiated.
+# both ANSWER: both ends must give this answer to "negotiated".
 both() {
 	tell client negotiated "$1"
 	tell server negotiated "$1"
 }
 
-# options NAME syn|synack: the option area of each such packet, in hexadecimal.
+# options NAME syn|synack: print the TCP options of each such packet in hexadecimal.
 options() {
 	local ack=0
 	[ "$2" = syn ] || ack=1
@@ -82,7 +82,7 @@ at_least() {
 	[ "$(options "$2" "$3" | wc -l)" -ge "$1" ]
 }
 
-# carry NAME syn|synack: there are such packets, and each has the option, once.
+# carry NAME syn|synack: are there such packets, and does each have the option, once?
 carry() {
 	local line
 	at_least 1 "$1" "$2"
@@ -91,7 +91,7 @@ carry() {
 	done < <(options "$1" "$2")
 }
 
-# bare NAME syn|synack: there are such packets, and none has kind 254 at all.
+# bare NAME syn|synack: are there such packets, and does none have an option of kind 254?
 bare() {
 	at_least 1 "$1" "$2"
 	[ -z "$(capture_fields "$1" 'tcp.option_kind == 254' frame.number)" ]
@@ -258,7 +258,7 @@ raw_syn() {
 	until_true 5 at_least 2 wire synack
 	capture_stop wire
 	bare wire syn
-	# The second SYN did have data.
+	# The second SYN carried data.
 	[ "$(capture_fields wire 'tcp.flags.syn == 1 && tcp.len > 0' frame.number | wc -l)" = 1 ]
 	proves TCPO-8
 }
@@ -350,7 +350,7 @@ raw_syn() {
 	both 'ok yes'
 	part
 	tell server close
-	# b as the client, from that port
+	# b is the client now, from the same port
 	tell client 'socket tcp'
 	tell client claim
 	tell client 'bind 10.77.0.1 7024'
@@ -414,7 +414,7 @@ negotiates() {
 	tell stranger claim ENOPROTOOPT
 	talk_send stranger negotiated
 	[ "$(talk_hear stranger)" != 'ok unknown' ]
-	# What is no business of ours passes, also where it is larger than BPF programs may see.
+	# Other socket options pass unchanged, also when they are larger than BPF programs can see.
 	tell stranger 'setsockopt 1 8 4'
 	tell stranger 'getsockopt 1 8 4' 'ok 4'
 	tell stranger 'setsockopt 1 8 16384'
@@ -445,8 +445,9 @@ negotiates() {
 	both 'ok yes'
 }
 
-# A claim that can no longer be taken back must not send the option any more. The setsockopt program
-# goes last: this sees it by the one for getsockopt, which goes together with the option.
+# A claim that cannot be taken back any more must not send the option. So when the daemon dies, the BPF program for
+# setsockopt must be detached last. The test notices that by the program for getsockopt, which is detached together
+# with the one that sends the option.
 @test "the death of the daemon ends the taking back of claims last" {
 	tell client 'socket tcp'
 	for _ in {1..10}; do
@@ -490,7 +491,7 @@ negotiates() {
 	capture_stop wire
 	[ -z "$(capture_fields wire 'tcp.flags.ack == 1 && tcp.option_kind == 254' frame.number)" ]
 	part
-	# Claimed in the middle of a handshake that was answered without the option: too late for it.
+	# The server claims its listener during a handshake that was answered without the option: that is too late.
 	hold_synacks
 	capture_start b eth0 late tcp port 7016
 	tell client 'socket tcp'
@@ -588,7 +589,7 @@ negotiates() {
 	release_synacks
 	[ "$(talk_hear client)" = ok ]
 	tell server accept
-	both 'ok yes' # promised before
+	both 'ok yes' # promised before the listener was barred
 	tell server bar EISCONN
 	part
 	tell server bar EALREADY
@@ -598,7 +599,7 @@ negotiates() {
 	meet 7022 claim
 	both 'ok no'
 	part
-	# The claim was taken back meanwhile.
+	# While the listener was barred its claim was taken back.
 	tell server 'bar 0'
 	meet 7022 claim
 	tell server negotiated 'ok unknown'
@@ -609,7 +610,7 @@ negotiates() {
 	meet 7022 claim
 	both 'ok yes'
 	part
-	# One listener of two at an address says nothing about the other.
+	# Of two listeners at an address one is barred; the other is not.
 	tell server bar
 	talk_start other b "$HOSTS_BUILD/tests/programs/tcp_claim"
 	tell other 'socket tcp'
@@ -652,7 +653,7 @@ negotiates() {
 	both 'ok yes'
 	tell client parent
 	tell server close
-	# Now it listens no more, and its claim is taken back.
+	# The socket does not listen any more, and its claim is taken back.
 	tell client disconnect
 	tell client 'claim 0'
 	tell client listen
@@ -702,7 +703,7 @@ negotiates() {
 	both 'ok no'
 }
 
-# standing HOST: its holder is stopped, and known to stand still.
+# standing HOST: stop the holder, and wait until the BPF programs know that it stands still.
 standing() {
 	kill -STOP "${TALK_PID[daemon_$1]}"
 	talk_start asker "$1" "$HOSTS_BUILD/tests/programs/tcp_claim"
@@ -711,7 +712,7 @@ standing() {
 	talk_kill asker
 }
 
-# moving HOST: it goes on.
+# moving HOST: let the holder go on.
 moving() {
 	kill -CONT "${TALK_PID[daemon_$1]}"
 	tell "daemon_$1" skipped 0
@@ -730,7 +731,7 @@ moving() {
 	capture_stop wire
 	bare wire syn
 	part
-	# claims are made and taken back all the same
+	# sockets can still be claimed, and claims taken back
 	tell client 'socket tcp'
 	tell client claim
 	tell client 'claim 0'
@@ -766,7 +767,7 @@ moving() {
 	both 'ok yes'
 }
 
-# bare_answer NAME: nothing that the server said has kind 254.
+# bare_answer NAME: has no packet of the server an option of kind 254?
 bare_answer() {
 	[ -z "$(capture_fields "$1" 'tcp.flags.ack == 1 && tcp.option_kind == 254' frame.number)" ]
 }
@@ -807,7 +808,7 @@ bare_answer() {
 	capture_stop late
 }
 
-# repeated_bare: the first SYN has the option, the last one has not.
+# repeated_bare: does the first SYN have the option, and the last one not?
 repeated_bare() {
 	options late syn | head -1 | grep -q "$OPTION" && ! options late syn | tail -1 | grep -q "$OPTION"
 }
@@ -837,7 +838,7 @@ repeated_bare() {
 	both 'ok yes'
 }
 
-# told HOST LINE: what the holder of the host has been told of plain connections since the last time.
+# told HOST LINE: is this what the holder of the host has learnt about plain connections since the last time?
 told() {
 	local line
 	talk_send "daemon_$1" plain
@@ -856,7 +857,7 @@ told() {
 	told a "[client 10.77.0.2,7032 03010000 tcp_claim uid $uid]"
 	told b
 	part
-	meet 7032 # nobody's
+	meet 7032 # neither side claims its socket
 	told a
 	told b
 	part
@@ -900,7 +901,7 @@ told() {
 	tell daemon_a plain-counts ok
 }
 
-@test "what the library leaves on TCP it says once, and no more than it may" {
+@test "the library can report a connection that it leaves on TCP once, and only in valid forms" {
 	local uid
 	uid=$(id -u)
 	serve 7035
@@ -919,7 +920,7 @@ told() {
 		tell client 'plain 3060000' EOPNOTSUPP
 		tell client close
 	done
-	# one that was counted already
+	# a connection that was counted already
 	meet 7035 claim
 	tell client 'plain a000012' EALREADY
 	told a "[client 10.77.0.2,7035 03010000 tcp_claim uid $uid]"

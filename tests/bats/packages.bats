@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What `make install` puts where, what `make uninstall` leaves, and what packages are made of. The packages
-# themselves are the subject of `make check-deb`.
+# Where `make install` puts files, what `make uninstall` leaves, and the sources of packages. `make check-deb` tests
+# the packages themselves.
 bats_require_minimum_version 1.5.0
 load common
 
@@ -12,7 +12,7 @@ setup() {
 	root=$BATS_TEST_TMPDIR/root
 }
 
-# make_in GOAL PREFIX: in a tree of its own
+# make_in GOAL PREFIX: make GOAL with DESTDIR=$root
 make_in() {
 	run -0 make -s -C "$HOSTS_ROOT" "$1" DESTDIR="$root" PREFIX="$2"
 }
@@ -71,7 +71,7 @@ $root/usr/sbin/smcrd" ]
 	done
 }
 
-# tree DIR: all that lies below it
+# tree DIR: print everything below it
 tree() {
 	find "$1" | sort
 }
@@ -84,7 +84,7 @@ tree() {
 		make_in install "$prefix"
 		make_in uninstall "$prefix"
 		diff <(echo "$before") <(files)
-		# directories that others use stay, ours do not
+		# directories that others use stay, smcrd's own do not
 		[ -d "$root$prefix/share/man/man8" ]
 		[ "$(find "$root" -type d -name 'smcr*')" = "$root$prefix/lib/smcrd.d" ]
 		rm -r "$root"
@@ -93,11 +93,11 @@ tree() {
 
 @test "make uninstall removes the directories that the installation made, and no empty one that was there" {
 	prefix=$BATS_TEST_TMPDIR/prefix
-	# nothing at all was there
+	# no directory existed
 	make -s -C "$HOSTS_ROOT" install PREFIX="$prefix/a/b" SYSTEM_CONF="$root/none"
 	make -s -C "$HOSTS_ROOT" uninstall PREFIX="$prefix/a/b"
 	[ ! -e "$prefix" ]
-	# some were; and a second installation makes none that it could be asked for
+	# some directories existed; a second installation makes none, and must not forget those of the first
 	mkdir -p "$prefix/bin" "$prefix/lib/systemd" "$prefix/share/man/man8" "$prefix/var"
 	before=$(tree "$prefix")
 	make -s -C "$HOSTS_ROOT" install PREFIX="$prefix"
@@ -107,7 +107,7 @@ tree() {
 	run -0 make -s -C "$HOSTS_ROOT" uninstall PREFIX="$prefix"
 	[ -z "$output" ]
 	diff <(echo "$before") <(tree "$prefix")
-	# what another has put into one of ours keeps it
+	# a directory of the installation stays if another program has put a file there
 	make -s -C "$HOSTS_ROOT" install PREFIX="$prefix"
 	touch "$prefix/include/other.h"
 	make -s -C "$HOSTS_ROOT" uninstall PREFIX="$prefix"
@@ -138,7 +138,7 @@ tree() {
 	[ "$(stat -c %y /etc/ld.so.cache)" = "$cache" ]
 	grep -q "^ExecStart=$prefix/sbin/smcrd " "$prefix/lib/systemd/system/smcrd.service"
 
-	# its configuration is the one that is read
+	# the configuration below PREFIX is the one that is read
 	mkdir "$prefix/etc/smcrd/smcrd.conf.d"
 	echo 'nonsense = 1' >"$prefix/etc/smcrd/smcrd.conf.d/10-mine.conf"
 	run -1 "$prefix/sbin/smcrd" --check-config
@@ -161,7 +161,7 @@ tree() {
 	diff -r --no-dereference "$root" "$root.relative"
 }
 
-@test "a PREFIX or DESTDIR that cannot be is refused before anything is written" {
+@test "an impossible PREFIX or DESTDIR is refused before anything is written" {
 	for place in "PREFIX=$root/a b" "DESTDIR=$root/a b" "LIBDIR=$root/a	b" "PREFIX=$root/50%" "PREFIX=$root/it's" "PREFIX=$root/a;b" \
 		"DESTDIR=$root/a:b"; do
 		for goal in install uninstall; do
@@ -176,20 +176,20 @@ tree() {
 }
 
 @test "make install lays no default where smcrd has read another file, and says which it reads" {
-	# what an operator has
+	# the operator's configuration
 	mkdir -p "$root/etc/smcrd/smcrd.conf.d"
 	echo 'memory = 1G' >"$root/etc/smcrd/smcrd.conf"
 	make_in install /usr/local
 	[[ $output == *"its configuration is $root/etc/smcrd/smcrd.conf as before: no $root/usr/local/etc/smcrd/smcrd.conf was made"* ]]
 	[ ! -e "$root/usr/local/etc" ]
 	[ "$(cat "$root/etc/smcrd/smcrd.conf")" = 'memory = 1G' ]
-	# the other file alone
+	# only a drop-in
 	mv "$root/etc/smcrd/smcrd.conf" "$root/etc/smcrd/smcrd.conf.d/10-mine.conf"
 	make_in install /usr/local
 	[ ! -e "$root/usr/local/etc" ]
 	make_in uninstall /usr/local
 	[ "$(files)" = ./etc/smcrd/smcrd.conf.d/10-mine.conf ]
-	# who has one below PREFIX is told that it is the one
+	# with a configuration below PREFIX too, the installation tells that this one is read
 	mkdir -p "$root/usr/local/etc/smcrd"
 	echo 'memory = 2G' >"$root/usr/local/etc/smcrd/smcrd.conf"
 	make_in install /usr/local
@@ -197,7 +197,7 @@ tree() {
 	[ "$(cat "$root/usr/local/etc/smcrd/smcrd.conf")" = 'memory = 2G' ]
 }
 
-# held FILE: the names of the files in an archive of make dist
+# held FILE: print the names of the files in an archive of make dist
 held() {
 	tar -tzf "$1" | sed 's|^[^/]*/||' | sort
 }
@@ -211,12 +211,12 @@ held() {
 	(umask 077 && tar -xzf "$first" -C "$BATS_TEST_TMPDIR")
 	cd "$BATS_TEST_TMPDIR"/smcrd-*
 	diff <(held "$first") <(find . ! -type d | sed 's|^\./||' | sort)
-	# as it was unpacked, beside what a build, an editor and a package have left
+	# from the unpacked archive, with files that a build, an editor and a package have left there
 	mkdir -p build debian/tmp
 	touch build/old.o notes.txt debian/files debian/tmp/file
 	make -s dist
 	cmp "$first" build/smcrd-*.tar.gz
-	# as a clone, in which a file has been changed
+	# from a clone, in which a file is changed
 	git init -q
 	xargs -d '\n' -a MANIFEST git add -f --
 	run -0 make -s dist
@@ -226,16 +226,16 @@ held() {
 	make -s dist
 	diff <(held "$first") <(held build/smcrd-*.tar.gz)
 	tar -xzOf build/smcrd-*.tar.gz --wildcards '*/Makefile' | grep -qx '# changed'
-	# another time is another archive
+	# with another SOURCE_DATE_EPOCH the archive differs
 	SOURCE_DATE_EPOCH=1000000000 scripts/dist.sh "$first.old"
 	[ "$(TZ=UTC tar -tvzf "$first.old" | awk '{ print $4, $5 }' | sort -u)" = "2001-09-09 01:46" ]
-	# where nobody knows nothing is guessed
+	# with neither git nor MANIFEST dist.sh does not guess
 	rm -rf .git MANIFEST
 	run -1 scripts/dist.sh
 	[[ $output == "dist: neither .git nor MANIFEST is here"* ]]
 }
 
-@test "install-deps.sh names the option that it has not" {
+@test "install-deps.sh names an unknown option" {
 	run -2 "$HOSTS_ROOT/scripts/install-deps.sh" --everything
 	[[ $output == *"--everything: there is no such option"* ]]
 }
@@ -247,19 +247,19 @@ held() {
 	sed -n '/^%changelog/,$p' "$HOSTS_ROOT/packaging/smcrd.spec" | grep -q " - $version-1\$"
 }
 
-# The list NAME of install-deps.sh, a package a line.
+# dependencies NAME: print this list of install-deps.sh, a package a line.
 dependencies() {
 	sed -n "/^$1=(/,/)\$/p" "$HOSTS_ROOT/scripts/install-deps.sh" | sed "s/^$1=(//; s/)\$//; s/#.*//" |
 		tr -s '\t ' '\n' | sed '/^$/d'
 }
 
-@test "what make deps brings is what the packages are built with" {
-	# debhelper's own names, and what every Debian package may count on
+@test "make deps installs what the packages are built with" {
+	# without debhelper's own names, and without packages that every Debian build has
 	diff <(sed -n '/^Build-Depends:/,/^[^ ]*: *4/p' "$HOSTS_ROOT/debian/control" | grep -v ^Standards |
 		sed 's/^Build-Depends://; s/[ ,]//g; s/([^)]*)//' | grep -v -e ^debhelper-compat -e ^dh-sequence | sort) \
 		<(dependencies build | grep -vx -e gcc -e make -e libc6-dev -e linux-libc-dev | sort)
 	[ "$(dependencies check | wc -l)" -ge 20 ]
-	# and every library that the Makefile asks pkg-config for is in the spec
+	# the spec has every library for which the Makefile asks pkg-config
 	# shellcheck disable=SC2013 # words of one line
 	for name in $(sed -n 's/^PKGS := //p' "$HOSTS_ROOT/Makefile"); do
 		grep -qx "BuildRequires:  pkgconfig($name)" "$HOSTS_ROOT/packaging/smcrd.spec"
@@ -273,7 +273,7 @@ dependencies() {
 	[ "$(sed -n 's/^LIBSMCR_SONAME := //p' "$HOSTS_ROOT/Makefile")" = libsmcr.so.0 ]
 }
 
-# left_by PATTERN..: of the files on standard input, those that no pattern names, nor a directory above them
+# left_by PATTERN..: print those files of standard input that no pattern matches, neither they nor a directory above
 left_by() {
 	local file pattern
 	while read -r file; do
@@ -306,7 +306,7 @@ left_by() {
 @test "the examples for services and containers name what is installed" {
 	prefix=$BATS_TEST_TMPDIR/prefix
 	make -s -C "$HOSTS_ROOT" install PREFIX="$prefix"
-	# what smcr-run would make
+	# the example is what smcr-run would write
 	diff <("$prefix/bin/smcr-run" --unit nginx.service 2>/dev/null | sed '/^#/d; /^$/d') \
 		<(sed '/^#/d; /^$/d' "$prefix/share/doc/smcrd/examples/nginx-over-smcr.conf")
 	grep -qx "Environment=LD_PRELOAD=$prefix/lib/smcrd/libsmcr-preload.so" "$prefix/share/doc/smcrd/examples/web.container"

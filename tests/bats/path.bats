@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The data path through shared memory (docs/data-path.md) between two hosts: asked for at the first
-# byte, and used by programs that also make raw system calls.
+# The data path through shared memory (docs/data-path.md) between two hosts. The library asks for the memory at the
+# first byte; the programs here also make raw system calls.
 bats_require_minimum_version 1.5.0
 load common
 
@@ -9,7 +9,7 @@ setup() {
 	export SMCRD_SHARED=always
 }
 
-# mix PORT BYTES: both sides of programs/mix; what they print goes to mix.a and mix.b.
+# mix PORT BYTES: run both sides of programs/mix; their output goes to mix.a and mix.b.
 mix() {
 	local port=$1 bytes=$2 pid
 	start_on a "$RUN" --require "$PROGRAMS/mix" serve "$SERVER" "$port" "$bytes" 1 >"$HOSTS_DIR/mix.a"

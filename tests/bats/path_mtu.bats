@@ -1,24 +1,24 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What lies between two hosts drops large RoCE packets without a word, and lets small ones pass (A67).
+# A device between two hosts silently drops large RoCE packets, and passes small ones (A67).
 # bats file_tags=long
 bats_require_minimum_version 1.5.0
 load common
 
-# jumbo_daemons: hosts whose NICs take packets of 9000 bytes.
+# jumbo_daemons: hosts with an smcrd each, whose NICs take packets of 9000 bytes.
 jumbo_daemons() {
 	local host nic
 	hosts_up 9000
 	for host in a b; do
 		for nic in 0 1; do
-			# Each packet comes to the bridge by itself.
+			# No segmentation offload: the bridge sees single packets.
 			ip -n "$HOSTS_ID-$host" link set "eth$nic" gso_max_segs 1
 		done
 		smcrd_start "$host"
 	done
 }
 
-# small_roce_only [CONDITION]: the bridge drops RoCE packets that are too long for Ethernet as usual.
+# small_roce_only [CONDITION]: the bridge drops RoCE packets that are too long for an Ethernet MTU of 1500.
 small_roce_only() {
 	on sw nft -f - <<-EOF
 	table bridge small {
@@ -30,14 +30,14 @@ small_roce_only() {
 	EOF
 }
 
-# download [OPTIONS OF smcr-run..]: a file comes to host b whole.
+# download [OPTIONS OF smcr-run..]: download a file to host b and compare it.
 download() {
 	rm -f "$HOSTS_DIR/copy"
 	on b "$RUN" "$@" curl -sS -o "$HOSTS_DIR/copy" "http://$SERVER:8080/file"
 	cmp "$HOSTS_DIR/www/file" "$HOSTS_DIR/copy"
 }
 
-# all_links_take BYTES: on both hosts, which have two links.
+# all_links_take BYTES: do both hosts have two links, all with packets of this size?
 all_links_take() {
 	local host
 	for host in a b; do
@@ -67,13 +67,13 @@ setup() {
 	shows b connection 'any((.fallback_text // "") | contains("MTU of the path"))'
 	grep -q 'packets of 4096 bytes do not pass' "$HOSTS_DIR/b.log"
 	for _ in 1 2 3 4 5 6; do download --require; done
-	# the second pair of NICs has had to find out for itself
+	# the limit has to be found for the second pair of NICs too
 	until_true 30 all_links_take 1024
 	for _ in 1 2 3 4 5 6; do download --require; done
 	all_links_take 1024
 }
 
-@test "what was found of a path is shown, and forgotten on demand" {
+@test "the MTU that was found for a path is shown, and forgotten on demand" {
 	small_roce_only
 	download
 	shows b policy '.paths | any(.mtu == 1024 and .proven and .peer == "'"$SERVER"'" and .rnic == "soft:eth0")'
@@ -84,7 +84,7 @@ setup() {
 		run -0 smcrctl_on "$host" policy
 		peer=$CLIENT
 		[ "$host" = a ] || peer=$SERVER
-		smcrctl_on "$host" policy forget "$peer" || [ "$host" = a ] # only one of them found out
+		smcrctl_on "$host" policy forget "$peer" || [ "$host" = a ] # host a may have found nothing
 		shows "$host" policy '.paths == []'
 	done
 	download --require

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""pcapng_statistics.py FILE: what each interface of a capture had in all, a line each: name, packets, lost.
+"""pcapng_statistics.py FILE: print the totals of each interface of a capture, a line each: name, packets, lost.
 
-A file that does not end with a whole block fails.
+Fails if the file does not end with a complete block.
 """
 
 import struct

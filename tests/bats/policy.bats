@@ -1,18 +1,19 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # bats file_tags=long
-# Which connections use SMC-R: the administrator's rules, what was learnt, and a host's own connections.
+# Which connections use SMC-R: the administrator's rules, what smcrd has learnt, and connections inside a host.
 bats_require_minimum_version 1.5.0
 load common
 
-# conf HOST [LINE..]: its configuration. connect() shall tell what became of it, however busy the machine.
+# conf HOST [LINE..]: write its configuration. connect() waits for the outcome of the rendezvous, even on a busy
+# machine.
 conf() {
 	local host=$1
 	shift
 	printf '%s\n' 'connect_wait_milliseconds = 10000' "$@" >"$HOSTS_DIR/$host.conf"
 }
 
-# daemons: both hosts with such a configuration
+# daemons: start both hosts with such a configuration
 daemons() {
 	hosts_up 1500
 	conf a
@@ -21,7 +22,7 @@ daemons() {
 	smcrd_start b
 }
 
-# echo_server HOST PORT [COMMAND..]: an echo server that is run under smcr-run, COMMAND before it
+# echo_server HOST PORT [COMMAND..]: start an echo server under smcr-run, which COMMAND starts
 echo_server() {
 	local host=$1 port=$2 address=$CLIENT
 	[ "$host" = b ] || address=$SERVER
@@ -30,7 +31,7 @@ echo_server() {
 	until_true 5 tcp_listens "$host" "$port"
 }
 
-# ask PORT [COMMAND..]: connect from host b to a and say what became of it: SMC-R, or TCP's reason.
+# ask PORT [COMMAND..]: connect from host b to a, and print "SMC-R", or the reason for TCP.
 ask() {
 	local port=$1
 	shift
@@ -38,7 +39,7 @@ ask() {
 		sed -En 's/^smcr-run\[.*: (SMC-R)$/\1/p; s/^smcr-run\[.*TCP: ([a-z-]+): .*/\1/p'
 }
 
-# hits HOST RULE: how often it has decided
+# hits HOST RULE: how often the rule has decided
 hits() {
 	show "$1" policy ".rules[] | select(.rule == \"$2\") | .hits"
 }
@@ -54,7 +55,7 @@ hits() {
 	[ "$(ask 7001)" = SMC-R ]
 	[ "$(ask 7002)" = local-policy ]
 	[ "$(ask 7003)" = peer-no-smc ]
-	# Nothing was promised, so nothing had to be declined.
+	# SMC-R was not promised, so nothing had to be declined.
 	capture_stop wire
 	[ -z "$(capture_fields wire 'tcp.port == 7002 && tcp.option_kind == 254' frame.number)" ]
 	[ -z "$(capture_fields wire 'tcp.srcport == 7003 && tcp.option_kind == 254' frame.number)" ]
@@ -94,7 +95,7 @@ hits() {
 	[ "$(ask 7001)" = peer-no-smc ]
 	[ "$(hits a "deny peer $CLIENT")" = 1 ]
 	smcrctl_on a policy delete deny peer "$CLIENT"
-	# only what is allowed
+	# only what a rule allows
 	smcrctl_on b policy add allow port 7002
 	[ "$(ask 7001)" = local-policy ]
 	shows b policy '.default == "deny" and .default_hits == 1'
@@ -146,7 +147,7 @@ hits() {
 	shows a policy '.rules == []'
 }
 
-# accepts_late: a server on host a, port 7001, that accepts and echoes when it is told to
+# accepts_late: start a server on host a, port 7001, that accepts and echoes when it is told to
 accepts_late() {
 	talk_start late a "$RUN" python3 -c '
 import socket, sys
@@ -175,7 +176,7 @@ while data := conn.recv(65536):
 	proves RV-3
 }
 
-# own_host TO [FROM]: is a connection of host a between these addresses known as its own, and plain TCP?
+# own_host TO [FROM]: is a connection of host a between these addresses plain TCP, because both ends are on host a?
 own_host() {
 	local url="http://$1:7001/" from=${2:-$1} server output status=0
 	[[ $1 != *:* ]] || url="http://[$1]:7001/"
@@ -188,8 +189,8 @@ own_host() {
 	[[ "$status" == 0 && "$output" == *"TCP: own-host: both ends are on this host"* ]]
 }
 
-# left_alone SECONDS: the host that leaves the other one to TCP for so long. Both may: each as soon as it
-# finds out by itself, before the other one declines.
+# left_alone SECONDS: print a host that leaves the other one to TCP for so long. Both hosts may do so, if each notices
+# the failure before the other declines.
 left_alone() {
 	local host
 	for host in b a; do
@@ -203,7 +204,7 @@ left_alone() {
 @test "a peer that fails is left alone longer each time, until it works again" {
 	hosts_up 1500
 	for host in a b; do
-		conf $host 'skip_seconds = 6' # a slow machine asks again within that
+		conf $host 'skip_seconds = 6' # long enough for a slow machine to ask again meanwhile
 		smcrd_start $host
 	done
 	echo_server a 7001
@@ -230,7 +231,8 @@ refused_a_link() {
 	grep -q 'could not be set up' "$HOSTS_DIR/$1.log"
 }
 
-# Whoever speaks CLC on host b can begin a first contact that leads nowhere: root, and users where there is no gate.
+# A program on host b that can send CLC can begin a first contact that leads nowhere. Root can always send CLC; other
+# users can if smcrd's BPF programs do not keep them from it.
 @test "a first contact that leads nowhere does not end SMC-R between hosts whose links work" {
 	two_patient_daemons
 	echo_server a 7001
@@ -244,8 +246,8 @@ refused_a_link() {
 	[ "$(ask 7001)" = SMC-R ]
 }
 
-# banners: on host a, port 7001 to 7004, a server that greets, with claimed listeners. What comes of it
-# looks as if something on the way sends the option back.
+# banners: start a server that sends a greeting, on host a, ports 7001 to 7004, with claimed listeners. To the client
+# this looks as if a device on the path sent the option back.
 banners() {
 	talk_start banners a python3 -c '
 import selectors, socket
@@ -270,7 +272,7 @@ while True:
 	[ "$(talk_hear banners)" = ready ]
 }
 
-# greeting PORT: what a program on host b reads there
+# greeting PORT: print what a program on host b reads from that server
 greeting() {
 	on b "$RUN" python3 -c '
 import socket, sys
@@ -279,7 +281,7 @@ print(conn.makefile().read(), end="")
 ' "$1"
 }
 
-@test "who sends the option back without speaking SMC-R is found out and left alone for long" {
+@test "a path that sends the option back without speaking SMC-R is noticed and left alone for long" {
 	daemons
 	banners
 	for port in 7001 7002; do
@@ -290,7 +292,7 @@ print(conn.makefile().read(), end="")
 	[ "$(greeting 7003)" = hello ]
 	shows b policy ".failed | any(.peer == \"$SERVER\" and .port == null and .kind == \"echo\" and .seconds_left > 3000)"
 	grep -q "$SERVER is left to TCP for 3600 s: .*sends TCP option 254 back" "$HOSTS_DIR/b.log"
-	# The fourth port is not even asked.
+	# With the fourth port no rendezvous is tried.
 	fallbacks=$(show b info .connections.fallbacks_total)
 	[ "$(greeting 7004)" = hello ]
 	[ "$(show b info .connections.fallbacks_total)" = "$fallbacks" ]
@@ -306,12 +308,12 @@ print(conn.makefile().read(), end="")
 	run -1 smcrctl_on b policy forget nonsense
 }
 
-# short_ones N: so many connections from b to a that carry little
+# short_ones N: make N connections from b to a that carry little
 short_ones() {
 	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --repeat "$1" --bytes 100
 }
 
-# most_are REASON: of twenty connections, one right after the other: there must not be few of them
+# most_are REASON: make twenty connections in quick succession; most must be plain TCP for this reason
 most_are() {
 	local output
 	output=$(on b "$RUN" -v "$PROGRAMS/echo_client" "$SERVER" 7001 --repeat 20 --bytes 100 2>&1)
@@ -321,11 +323,11 @@ most_are() {
 @test "short connections in a row are left on TCP, but for a sample that shows a change" {
 	hosts_up 1500
 	conf a 'short_connection_rate = 0'
-	conf b 'short_connection_rate = 2' # a slow machine makes more
+	conf b 'short_connection_rate = 2' # even a slow machine makes more a second
 	smcrd_start a
 	smcrd_start b
 	echo_server a 7001
-	# not so many that anything follows from them
+	# too few for a decision
 	short_ones 15
 	shows b policy '.learnt == [.learnt[0]] and (.learnt[0] | .left_on_tcp | not)'
 	shows b info '.connections.established_total == 15'
@@ -337,10 +339,10 @@ most_are() {
 	run -0 smcrctl_on b policy
 	[[ "$output" == *"left on TCP but for a sample"*"$SERVER"*7001*yes* ]]
 	shows a policy '.learnt == []'
-	# other ports are others
+	# another port is not affected
 	echo_server a 7002
 	[ "$(ask 7002)" = SMC-R ]
-	# They carry more now; about one of 32 shows it.
+	# Connections carry more now, which the sample of one in 32 shows.
 	until_true 60 carries_more
 	grep -q "connections to $SERVER port 7001 use SMC-R again: they last longer now" "$HOSTS_DIR/b.log"
 	[ "$(ask 7001)" = SMC-R ]
@@ -380,14 +382,14 @@ carries_more() {
 	for address in 127.0.0.1 127.1.2.3 ::1 10.77.0.1 10.77.0.11; do
 		own_host "$address"
 	done
-	# from one of its addresses to another
+	# from one of the host's addresses to another
 	own_host 10.77.0.11 10.77.0.1
-	# those that come later
+	# addresses that are added later
 	until_true 5 own_host fd77::1
 	ip -n "$HOSTS_ID-a" addr add 10.77.0.99/24 dev eth1
 	until_true 5 own_host 10.77.0.99 10.77.0.1
 	shows a linkgroup 'length == 0'
-	# One that has gone may be another host's.
+	# An address that the host has lost may belong to another host.
 	ip -n "$HOSTS_ID-a" addr del 10.77.0.11/24 dev eth1
 	ip -n "$HOSTS_ID-b" addr add 10.77.0.11/24 dev eth1
 	start_on b "$RUN" "$PROGRAMS/echo_server" 10.77.0.11 7002
@@ -399,7 +401,7 @@ smcr_to_b() {
 	on a "$RUN" --require "$PROGRAMS/echo_client" "$1" "$2" --bytes 1000
 }
 
-@test "a program in another network namespace than its smcrd: plain TCP, and right, on either side" {
+@test "a program in another network namespace than its smcrd: plain TCP without errors, on either side" {
 	daemons
 	on sw ip addr add 10.77.0.30/24 dev br0
 	on sw ip link set br0 up
@@ -409,7 +411,7 @@ smcr_to_b() {
 	for way in block epoll; do
 		run -0 on sw "${elsewhere[@]}" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000 --way "$way"
 	done
-	# Its listener, from a host whose programs offer SMC-R
+	# The container's listener, and a client on a host whose programs offer SMC-R
 	start_on sw "${elsewhere[@]}" "$PROGRAMS/echo_server" 10.77.0.30 7002
 	until_true 5 tcp_listens sw 7002
 	for way in block epoll; do
@@ -420,7 +422,7 @@ smcr_to_b() {
 	shows a connection '[.[] | select(.mode == "smcr")] | length == 0'
 	shows a info '.connections.established_total == 0'
 	shows b info '.connections.established_total == 0 and .connections.failed_total == 0'
-	# and it says why
+	# and smcrd shows the reason
 	shows b connection 'any(.mode == "tcp" and .fallback_reason == "other-namespace" and .pid != null)'
 	shows b info 'any(.fallbacks[]; .reason == "other-namespace" and .connections >= 1)'
 }

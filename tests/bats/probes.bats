@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Probes for tracing tools: they are in the program, the scripts that come with it fit them, and tell the truth.
+# Probes for tracing tools: the program has them, and the scripts that come with it fit them and print correct values.
 bats_require_minimum_version 1.5.0
 load common
 
 SMCRD=$HOSTS_BUILD/bin/smcrd
 NAMES="smc_rx_recvmsg smc_tx_sendmsg smcr_link_down"
 
-# probes: name, semaphore and number of arguments of each, a line.
+# probes: print name, semaphore and number of arguments of each probe, a line each.
 probes() {
 	readelf -nW "$SMCRD" | awk '
 		/Provider: / { ours = $NF == "smcrd" }
@@ -16,7 +16,7 @@ probes() {
 		ours && /Arguments: / { print name, semaphore, NF - 1 }' | sort
 }
 
-# script NAME: as `make install` puts it there, for the smcrd of this build.
+# script NAME: print the script as `make install` installs it, for the smcrd of this build.
 script() {
 	sed "s|@SBINDIR@|$HOSTS_BUILD/bin|" "$HOSTS_ROOT/etc/bpftrace/$1.bt"
 }
@@ -34,7 +34,7 @@ can_trace() {
 	[ "$(probes | awk '{ print $2 }' | sort -u | wc -l)" = 3 ]
 }
 
-@test "there is a script for each probe, and it uses no argument that the probe has not" {
+@test "there is a script for each probe, and it uses only arguments that the probe has" {
 	[ "$(cd "$HOSTS_ROOT/etc/bpftrace" && echo *.bt)" = "${NAMES// /.bt }.bt" ]
 	for name in $NAMES; do
 		script "$name" >"$BATS_TEST_TMPDIR/$name.bt"
@@ -53,7 +53,7 @@ can_trace() {
 	done
 }
 
-# trace_start NAME: returns when the script traces.
+# trace_start NAME: start the script; returns when it traces.
 trace_start() {
 	script "$1" >"$HOSTS_DIR/$1.bt"
 	start_on a bpftrace "$HOSTS_DIR/$1.bt" >"$HOSTS_DIR/$1.traced" 2>&1
@@ -61,7 +61,7 @@ trace_start() {
 	until_true 30 is_traced "$1"
 }
 
-# A tool that traces adds one to the semaphore of the daemon that runs.
+# is_traced: does a tool trace? It adds one to a semaphore in the memory of the daemon.
 is_traced() {
 	local at
 	at=$(probes | awk -v name="$1" '$1 == name { print $2 }')
@@ -103,7 +103,7 @@ trace_stop() {
 	done
 	cat "$HOSTS_DIR"/*.traced
 	for name in smc_rx_recvmsg smc_tx_sendmsg; do
-		# of the server; the daemon of host b is the same file, so that its connections are counted too
+		# count only the server's process: host b's daemon runs the same file, so its connections are traced too
 		[ "$(awk -F': ' -v key="@bytes_by_pid_group_link[$server, 1, " 'index($0, key) == 1 { sum += $2 }
 			END { print sum }' "$HOSTS_DIR/$name.traced")" = 37035 ]
 		grep -qE '^@sizes\[soft:eth[01]\]' "$HOSTS_DIR/$name.traced"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Programs as they are, and what they see of their sockets, over SMC-R between two hosts.
+# Unmodified programs over SMC-R between two hosts, and what they see of their sockets.
 bats_require_minimum_version 1.5.0
 load common
 
@@ -58,7 +58,7 @@ command_server_on_a() {
 	proves SOCK-2
 }
 
-# all_smcr HOST COUNT: has the host had that many connections at least, all over SMC-R?
+# all_smcr HOST COUNT: has the host had at least COUNT connections, all over SMC-R?
 all_smcr() {
 	shows "$1" info ".connections | .established_total >= $2 and .fallbacks_total == 0"
 }
@@ -225,7 +225,7 @@ python_on() {
 		run ! on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7002 --way "$way"
 		[[ $output == *"rotocol not supported"* ]]
 	done
-	# A server drops those who come without, and serves those who come with.
+	# A server drops clients without SMC-R, and serves those with SMC-R.
 	echo_server_on_a "$RUN" --require
 	run ! on b "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000

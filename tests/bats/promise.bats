@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # bats file_tags=long
-# What a handshake promised is kept, declined or reset, and no CLC byte reaches a program: the daemon
-# dies, stands still or is started anew, the peer gives up, limits are reached, the program's root has changed.
+# The promise of a handshake is kept, declined, or the connection is reset, and no CLC byte reaches a program. The
+# daemon dies, stands still or is restarted, the peer gives up, limits are reached, the program's root has changed.
 bats_require_minimum_version 1.5.0
 load common
 
-# program NAME HOST [WRAPPER..]: one that is told what to do (promise.py)
+# program NAME HOST [WRAPPER..]: start a program that is told what to do (promise.py)
 program() {
 	local name=$1 host=$2
 	shift 2
@@ -20,17 +20,17 @@ kill_smcrd() {
 	rm -f "$HOSTS_DIR/$1.sock"
 }
 
-# waiting HOST PORT N: so many connections wait to be accepted
+# waiting HOST PORT N: do N connections wait to be accepted?
 waiting() {
 	[ "$(on "$1" ss -Hltn "sport = :$2" | awk '{ print $2 }')" = "$3" ]
 }
 
-# proposed HOST PORT: the last one of them has brought a Proposal
+# proposed HOST PORT: has a Proposal arrived on one of them?
 proposed() {
 	on "$1" ss -Htn state established "sport = :$2" | awk '$1 >= 52 { found = 1 } END { exit !found }'
 }
 
-# exchange: both programs get what the other one sends, and nothing else
+# exchange: each program must get what the other one sends, and nothing else
 exchange() {
 	tell client 'send there'
 	tell server 'receive there'
@@ -43,14 +43,14 @@ part() {
 	tell server close
 }
 
-# connect_unaccepted: the client connects, its Proposal is there, nobody has accepted.
+# connect_unaccepted: the client connects; returns when its Proposal has arrived, before the server accepts.
 connect_unaccepted() {
 	tell client "connect $SERVER 7001" 'ok pair'
 	until_true 5 waiting a 7001 1
 	until_true 5 proposed a 7001
 }
 
-# served_again: a new connection goes over SMC-R
+# served_again: a new connection must go over SMC-R
 served_again() {
 	tell client "connect $SERVER 7001" 'ok pair'
 	tell server accept 'ok pair'
@@ -64,7 +64,7 @@ start_both() {
 	tell server "listen $SERVER 7001"
 }
 
-@test "smcrd killed between the promise and accept(): declined, and served again by the next one" {
+@test "smcrd killed between the promise and accept(): declined, and served again by the next smcrd" {
 	two_daemons
 	start_both
 	connect_unaccepted
@@ -74,7 +74,7 @@ start_both() {
 	part
 	until_true 5 shows b connection 'any(.fallback_reason == "peer-declined" and
 		.peer_fallback_reason == "no-daemon")'
-	# while there is none
+	# while no smcrd runs
 	tell client "connect $SERVER 7001" 'ok tcp'
 	tell server accept 'ok tcp'
 	exchange
@@ -82,7 +82,7 @@ start_both() {
 	grep -Eq 'TCP: smcrd (is out of reach|cannot be asked)' "$HOSTS_DIR/server.err"
 	run ! grep no-bpf "$HOSTS_DIR/server.err"
 	smcrd_start a
-	# The first one after the start is older than the claim of its listener.
+	# The first connection after the restart comes before the listener is claimed again.
 	tell client "connect $SERVER 7001" 'ok tcp'
 	tell server accept 'ok tcp'
 	exchange
@@ -103,7 +103,7 @@ start_both() {
 	part
 }
 
-@test "smcrd killed before the handshake is over: the Proposal itself tells" {
+@test "smcrd killed before the handshake is over: the Proposal itself shows the promise" {
 	two_daemons
 	start_both
 	on a nft -f - <<-'END'
@@ -123,19 +123,19 @@ start_both() {
 	smcrd_start a
 	smcrd_start b
 	program server a "$RUN" -v
-	program client b # speaks CLC by hand
+	program client b # a peer that speaks CLC by hand
 	tell server "listen $SERVER 7001"
 	kill_smcrd a
 	tell client claim
 	tell client "connect $SERVER 7001" 'ok tcp'
 	talk_send server accept
-	sleep 0.2 # the Proposal comes late: this is what is tested
+	sleep 0.2 # the Proposal has to come late
 	tell client propose
 	[ "$(talk_hear server)" = 'ok tcp' ]
 	tell client declined 'ok 0a000012'
 	exchange
 	part
-	# a peer that waits for its server's greeting, with the option in its SYN and not promised
+	# a peer with the option in its SYN, which was promised nothing, waits for its server's greeting
 	sleep 0.5
 	for limit in 1500 500; do
 		tell client claim
@@ -169,7 +169,7 @@ start_both() {
 	two_daemons
 	start_both
 	connect_unaccepted
-	kill_smcrd b # resets its connections
+	kill_smcrd b # this resets its connections
 	tell client close
 	until_true 5 eval '! proposed a 7001'
 	program other b
@@ -179,7 +179,7 @@ start_both() {
 	tell server 'receive plain'
 }
 
-@test "the client waited for as long as it does and went over to TCP: so does the server" {
+@test "the client's time was over and it went over to TCP: so does the server" {
 	two_daemons
 	start_both
 	connect_unaccepted
@@ -303,7 +303,7 @@ hold_synacks() {
 	start_both
 	for left in 0 1 2; do
 		connect_unaccepted
-		tell server "leave $((left + 1))" # one for accept() itself
+		tell server "leave $((left + 1))" # one more, for accept() itself
 		kind=tcp
 		[ "$left" -lt 2 ] || kind=pair
 		tell server accept "ok $kind"
@@ -311,7 +311,7 @@ hold_synacks() {
 		exchange
 		part
 		if [ "$left" -lt 2 ]; then
-			# the claim was taken back: one plain connection, which claims the listener again
+			# the claim was taken back: the next connection is plain, and accept() claims the listener again
 			tell client "connect $SERVER 7001" 'ok tcp'
 			tell server accept 'ok tcp'
 			exchange
@@ -326,7 +326,7 @@ hold_synacks() {
 	for left in 0 1 2; do
 		kind=tcp
 		[ "$left" -lt 2 ] || kind=pair
-		tell client "leave $((left + 1))" # one for socket()
+		tell client "leave $((left + 1))" # one more, for socket()
 		talk_send client "connect $SERVER 7001"
 		tell server accept "ok $kind"
 		[ "$(talk_hear client)" = "ok $kind" ]
@@ -336,7 +336,7 @@ hold_synacks() {
 	done
 }
 
-# new_root: an empty directory to chroot() into; sets ROOT
+# new_root: make an empty directory to chroot() into; sets ROOT
 new_root() {
 	ROOT=$HOSTS_DIR/root
 	mkdir "$ROOT"
@@ -346,7 +346,7 @@ new_root() {
 	two_daemons
 	start_both
 	new_root
-	# one that lives when the roots change
+	# a connection that exists when the roots change
 	tell client "connect $SERVER 7001" 'ok pair'
 	tell server accept 'ok pair'
 	tell server keep
@@ -363,7 +363,7 @@ new_root() {
 	until_true 5 shows a connection 'any(.mode == "smcr" and .uid == 65534)'
 }
 
-# exchange_kept: the connection that the server has kept is the client's current one
+# exchange_kept: as exchange, where the client's current connection is the one that the server has kept
 exchange_kept() {
 	local names
 	talk_send client names
@@ -392,8 +392,8 @@ exchange_kept() {
 	served_again
 }
 
-# smcrd_as_user HOST: as the service runs it. `ip netns exec` would hide the cgroup2 hierarchy, and this
-# user may not read where it is built.
+# smcrd_as_user HOST: start smcrd as a user other than root, as the service does. nsenter is used because `ip netns
+# exec` would hide the cgroup2 hierarchy. The program is copied because this user may not read the build directory.
 smcrd_as_user() {
 	local caps=-all,+net_admin,+net_raw,+bpf,+perfmon
 	cp "$HOSTS_BUILD/bin/smcrd" "$HOSTS_DIR/smcrd"
@@ -407,7 +407,7 @@ smcrd_as_user() {
 	until_true 10 answers "$1"
 }
 
-@test "a smcrd that is not root's, and chroot: known by whose its socket file was" {
+@test "a smcrd that does not run as root, and chroot: recognised by the owner of its socket file" {
 	mountpoint -q /sys/fs/cgroup/unified || [ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ] ||
 		skip "the cgroup2 hierarchy is mounted elsewhere"
 	hosts_up 1500
@@ -438,17 +438,17 @@ smcrd_as_user() {
 	exchange
 	part
 	smcrd_start a
-	sleep 1.1 # for so long a program does not ask again
+	sleep 1.1 # after a failure a program does not ask again for a second
 	tell client "connect $SERVER 7001" 'ok tcp'
 	tell server accept 'ok tcp'
 	part
 	served_again
 }
 
-@test "somebody else has the abstract address: no harm but plain TCP, and nothing is said to it" {
+@test "another process has the abstract address: connections are plain TCP, and nothing is sent to it" {
 	hosts_up 1500
 	new_root
-	# as a user of the host, before smcrd starts
+	# a user of the host takes the address before smcrd starts
 	start_on a python3 -c '
 import os, socket, sys
 os.setuid(12345)
@@ -473,7 +473,7 @@ while True:
 	part
 	until_true 5 grep -q heard "$HOSTS_DIR/squatter.out"
 	if grep "heard [1-9]" "$HOSTS_DIR/squatter.out"; then false; fi
-	smcrctl_on a info # the daemon is none the worse
+	smcrctl_on a info # the daemon still answers
 }
 
 # stop_smcrd HOST, continue_smcrd HOST
@@ -487,7 +487,7 @@ continue_smcrd() {
 	kill -CONT "${!pid}"
 }
 
-# standing_still HOST: smcrd is stopped, and known to be
+# standing_still HOST: stop smcrd, and wait until the BPF programs know that it stands still
 standing_still() {
 	stop_smcrd "$1"
 	program "asker_$1" "$1"
@@ -501,7 +501,7 @@ standing_still() {
 	served_again
 	for host in a b; do
 		standing_still "$host"
-		# one that is accepted meanwhile, by a listener that is claimed
+		# a connection that a claimed listener accepts meanwhile
 		elapsed=$(took tell client "connect $SERVER 7001" 'ok tcp')
 		echo "connect: $elapsed ms with smcrd of $host stopped"
 		[ "$elapsed" -lt 1000 ]

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A program of plain sockets that is told step by step what to do (talk_start in net.bash), and a
-peer that speaks CLC by hand. Answers each line with one line: "ok ..", or the error's name.
+"""A program with plain sockets, and a peer that speaks CLC by hand. It carries out commands step by step
+(talk_start in net.bash), and answers each line with one line: "ok ..", or the name of the error.
 
   listen ADDRESS PORT       accept                    connect ADDRESS PORT
   send TEXT                 receive TEXT              close
-  keep                      leave the connection open while others follow; release closes those
-  swap                      go on with the one that was kept last
+  keep                      leave the connection open while others follow; release closes those that were kept
+  swap                      go on with the connection that was kept last
   names                     addresses of the connection, as the program sees them
   option NAME VALUE         set a TCP option of the connection and read it back
   status                    SO_ERROR
-  stands-still              does smcrd make no progress?
+  stands-still              does smcrd stand still?
   leave N                   so many descriptors can still be opened; -1: as many as before
   chroot DIRECTORY          setuid UID
 
@@ -18,7 +18,7 @@ As a peer:
   claim                     the next connection carries the SMC option (without smcr-run)
   propose                   send a CLC Proposal    declined    receive a CLC Decline
 
-accept and connect tell what kind of file the connection is: "ok tcp" or "ok pair".
+accept and connect tell what kind of socket the connection is: "ok tcp" or "ok pair".
 """
 import errno
 import os

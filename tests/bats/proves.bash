@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-# For bats tests: which requirements of docs/requirements.tsv a test shows, like tests/lib/proves.h.
+# For bats tests: record which requirements of docs/requirements.tsv a test proves, like tests/lib/proves.h.
 #
 #     load proves
 #     @test "data goes by RDMA" { ...; proves GEN-3 CDC-6; }
 #
-# As the last statement of a test, so that only one that passed is recorded.
+# Call it as the last statement of a test, so that only a test that passed is recorded.
 
-# proves ID... - append "ID<tab>file:test" to the file that SMCR_PROOFS names; nothing without it.
+# proves ID... - append "ID<tab>file:test" to the file that SMCR_PROOFS names; without SMCR_PROOFS do nothing.
 # An unknown id fails the test.
 proves() {
 	local root id file

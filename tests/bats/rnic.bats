@@ -1,19 +1,19 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What becomes of RNICs when their interfaces change, go and come back, and of links when a daemon does
-# not run for a while. How connections live through cuts is in failover.bats.
+# RNICs whose interfaces change, go and come back, and links when a daemon does not run for a while.
+# failover.bats shows how connections survive cuts.
 bats_require_minimum_version 1.5.0
 load common
 # shellcheck source=scripts/failover.bash
 . "$BATS_TEST_DIRNAME/../../scripts/failover.bash"
 
-# steady_pair [OPTIONS..]: two daemons that run already, streams and ping-pong between them.
+# steady_pair [OPTIONS..]: start streams and ping-pong between two hosts whose daemons run already.
 steady_pair() {
 	steady_start server a "$RUN" -- serve "$SERVER" 7100
 	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --bulk 2 --pingpong 2 "$@"
 }
 
-# No byte was lost, doubled or wrong, and no connection cut.
+# steady_pair_ends: end the connections: no byte may be lost, doubled or wrong, and no connection may have failed.
 steady_pair_ends() {
 	steady_stop client || {
 		cat "$HOSTS_DIR/client.out" "$HOSTS_DIR/server.out"
@@ -30,7 +30,7 @@ no_device() {
 	shows "$1" device "[.[] | select(.name == \"$2\")] | length == 0"
 }
 
-# qpns HOST: the queue pairs of its links.
+# qpns HOST: print the queue pair numbers of its links.
 qpns() {
 	json "$1" link '[.link[].local_qpn] | sort | join(" ")'
 }
@@ -47,7 +47,7 @@ qpns() {
 		ip -n "$HOSTS_ID-a" addr add 10.78.0.1/24 dev late0
 		ip -n "$HOSTS_ID-a" link set late0 up
 		until_true 5 device_is a soft:late0 active
-		# gone and back faster than anyone looks
+		# the interface goes and comes back before smcrd can look
 		ip -n "$HOSTS_ID-a" -batch - <<-EOF
 		link del late0
 		link add late0 type veth peer name late1
@@ -59,11 +59,11 @@ qpns() {
 		ip -n "$HOSTS_ID-a" link del late0
 		until_true 5 no_device a soft:late0
 	done
-	# others are none of its business
+	# smcrd does not use interfaces that are not configured
 	shows a device '[.[].name] == ["soft:eth0"]'
 	[ "$(grep -c 'late0.*waiting for it' "$HOSTS_DIR/a.log")" = 1 ]
 
-	# with nothing at all there, a wrong name is more likely
+	# if none of the interfaces exists, smcrd assumes wrong names and fails
 	: >"$HOSTS_DIR/none.conf"
 	run -1 on b "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/none.conf" \
 		--rnic soft:nosuch0 --rnic soft:nosuch1
@@ -96,7 +96,7 @@ qpns() {
 	until_true 5 device_is a soft:lan0 active
 	until_true 5 device_is a soft:lan1 active
 	until_true 5 shows a link 'map(.rnic) | sort == ["soft:lan0", "soft:lan1"]'
-	# the old name may come again, for another one
+	# another interface may get the old name
 	ip -n "$HOSTS_ID-a" link add eth1 type veth peer name other
 	ip -n "$HOSTS_ID-a" addr add 10.78.0.1/24 dev eth1
 	until_true 5 device_is a soft:eth1 down
@@ -110,7 +110,7 @@ qpns() {
 	[ "$(qpns a)" = "$before_a" ]
 }
 
-@test "an address goes and comes back, and changes" {
+@test "an address is removed and comes back, and changes" {
 	two_daemons
 	steady_pair
 	until_true "$FAILOVER_PATIENCE" symmetric
@@ -131,7 +131,7 @@ qpns() {
 		shows a event '[.[] | select(.rnic == "soft:eth'$nic'" and (.event | test("^rnic-")))] | .[-1] |
 			.event == "rnic-up" and (.text | endswith(": its port is active"))'
 	done
-	# another one
+	# another address
 	CUT_QPN_a=$(queue_pair a 1)
 	CUT_QPN_b=$(queue_pair b 1)
 	ip -n "$HOSTS_ID-a" addr del 10.77.0.11/24 dev eth1
@@ -143,7 +143,7 @@ qpns() {
 	steady_pair_ends
 }
 
-@test "an MTU that becomes too small for a link: another one takes its place" {
+@test "an MTU becomes too small for a link: another link takes its place" {
 	two_daemons
 	steady_pair
 	until_true "$FAILOVER_PATIENCE" symmetric
@@ -176,7 +176,7 @@ qpns() {
 	for host in a b; do
 		pid=SMCRD_PID_$host
 		kill -STOP "${!pid}"
-		sleep 1 # the length of the stop is what is tried
+		sleep 1 # the stop has to last a second
 		kill -CONT "${!pid}"
 		steady_mark client "$host" # a ping-pong goes on
 	done
@@ -235,7 +235,7 @@ qpns() {
 		}
 	}
 	EOF
-	sleep 2 # the length of the silence is what is tested
+	sleep 2 # the silence has to last two seconds
 	on sw nft delete table bridge cut
 	steady_mark client mended
 	steady_pair_ends

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Packets to UDP 4791 that no peer of a QP sends: each must be dropped and counted.
+"""Send packets to UDP 4791 that no peer of a QP would send. Each must be dropped and counted.
 
 usage: roce_forge.py OWN-ADDRESS ADDRESS QPN
 """

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""screen.py COLUMNS LINES COMMAND..: the command on a terminal of this size, which remembers what stands on it.
-Standard input says what is done there, a line each:
+"""screen.py COLUMNS LINES COMMAND..: run the command on a terminal of this size, and keep the contents of its screen.
+Standard input tells what to do, a line each:
 
     sees REGEX      wait until a line of the screen matches
-    misses REGEX    wait until none does
-    keys TEXT       type it, with the escapes of Python
+    misses REGEX    wait until no line matches
+    keys TEXT       type TEXT, in which Python's escapes may be used
     resize COLUMNS LINES
-    signal NAME     send it to the command, such as TERM
-    run COMMAND     of the shell; it has to succeed
+    signal NAME     send this signal, such as TERM, to the command
+    run COMMAND     run a shell command, which has to succeed
     ends STATUS     wait until the command has ended with this exit status
 
-The terminal knows little: each control sequence that it does not know ends the test, so what names of programs
-and peers would do to other terminals is noticed. The first thing that is not as it should be ends it with status 1
-and the screen. A wait has HOSTS_PATIENCE times 10 seconds."""
+The terminal knows few control sequences, and an unknown one ends the test. So the test notices when names of programs
+or peers could do harm to a terminal. At the first failure screen.py prints the screen and exits with status 1. It
+waits for HOSTS_PATIENCE times 10 seconds."""
 
 import codecs
 import fcntl
@@ -31,7 +31,7 @@ import termios
 import time
 
 PATIENCE = 10 * int(os.environ.get("HOSTS_PATIENCE", "1"))
-# For tic(1): as much as a screen needs.
+# For tic(1): the capabilities that a full-screen program needs.
 TERMINAL = r"""little|a terminal that knows little,
 	am, cols#80, lines#24,
 	bel=^G, clear=\E[H\E[J, cr=\r, cub1=^H, cud1=\n, cup=\E[%i%p1%d;%p2%dH, ed=\E[J, el=\E[K, ind=\n, kbs=^H,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# smcrd as a service of systemd with all that its unit takes away from it.
+# smcrd as a service of systemd with all restrictions of its unit.
 bats_require_minimum_version 1.5.0
 load common
 # shellcheck source=tests/bats/systemd.bash
@@ -28,9 +28,9 @@ setup() {
 	sed "s#@S*BINDIR@#$HOSTS_BUILD/bin#" "$HOSTS_ROOT/systemd/smcrd.service" >"$unit"
 	run -0 systemd-analyze verify --man=no "$unit"
 	[ -z "$output" ]
-	# In tenths; docs/privileges.md says what is left
+	# The threshold is in tenths. docs/privileges.md tells what remains.
 	run -0 systemd-analyze security --offline=true --threshold=19 "$unit"
-	# nor with the drop-in for the software RNIC alone
+	# also with the drop-in for the software RNIC alone
 	mkdir "$unit.d"
 	cp "$HOSTS_ROOT/examples/smcrd-software-rnic.conf" "$unit.d/"
 	run -0 env SYSTEMD_UNIT_PATH="$BATS_TEST_TMPDIR:" systemd-analyze verify --man=no "$unit"
@@ -50,14 +50,14 @@ has_failed() {
 	[ "$(inside systemctl show -P ActiveState smcrd)" = failed ]
 }
 
-# Another process than this one?
+# has_restarted PID: does the service run in another process than this one?
 has_restarted() {
 	local pid
-	pid=$(main_pid) # 0: it has ended
+	pid=$(main_pid) # 0: smcrd has ended
 	[ "$pid" != 0 ] && [ "$pid" != "$1" ] && is_active
 }
 
-# It has told systemd that it moves since it started.
+# feeds_watchdog: has smcrd fed systemd's watchdog since it started?
 feeds_watchdog() {
 	local told started
 	told=$(inside systemctl show -P WatchdogTimestampMonotonic smcrd)
@@ -69,19 +69,19 @@ service_log() {
 	inside journalctl --no-pager -u smcrd
 }
 
-# no_call_refused: whatever the unit's filter leaves out ends smcrd with SIGSYS from now on.
+# no_call_refused: from now on a system call that the unit's filter forbids kills smcrd with SIGSYS.
 no_call_refused() {
 	inside mkdir -p /run/systemd/system/smcrd.service.d
 	inside sh -c 'printf "[Service]\nSystemCallErrorNumber=kill\n" >/run/systemd/system/smcrd.service.d/kill.conf'
 	inside systemctl daemon-reload
 }
 
-# status_field NAME: of /proc/PID/status of smcrd
+# status_field NAME: print this field of smcrd's /proc/PID/status
 status_field() {
 	inside grep "^$1:" "/proc/$(main_pid)/status" | cut -f2
 }
 
-# has_least_privileges: the user and the capabilities that the manual page says.
+# has_least_privileges: does smcrd have the user and the capabilities that the manual page names?
 has_least_privileges() {
 	local set
 	[ "$(status_field Uid)" = "$(inside id -u smcrd)" ]
@@ -96,7 +96,7 @@ has_least_privileges() {
 	[ "$(status_field Seccomp)" = 2 ]
 }
 
-# sees_rdma_devices_only: also one that comes later; none of the host's other devices.
+# sees_rdma_devices_only: smcrd must see RDMA devices, also one that comes later, and no other device of the host.
 sees_rdma_devices_only() {
 	local dev
 	dev=/proc/$(main_pid)/root/dev
@@ -107,7 +107,7 @@ sees_rdma_devices_only() {
 	inside rm /dev/infiniband/uverbs9 /dev/other
 }
 
-# serves: host b, with an smcrd of its own, gets an answer over SMC-R of the program beside the service.
+# serves: host b, with an smcrd of its own, gets an answer over SMC-R from a program on the service's host.
 serves() {
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000000
 }
@@ -128,7 +128,7 @@ teardown() {
 	[ -z "$missing" ] || skip "$missing"
 	hosts_up 1500
 	install_to "$HOSTS_DIR/files"
-	# this clone may be where systemd mounts something of its own
+	# copied, because systemd may mount something over the place of this clone
 	cp "$PROGRAMS/echo_server" "$HOSTS_DIR/files/usr/bin"
 	echo 'metrics_socket = /run/smcrd/metrics.sock' >>"$HOSTS_DIR/files/etc/smcrd/smcrd.conf"
 	systemd_boot "$HOSTS_DIR/files"
@@ -148,7 +148,7 @@ teardown() {
 	until_true 20 tcp_listens a 7001
 	smcrd_start b
 	serves
-	# /proc shows it no processes of others, but the kernel tells their names
+	# smcrd's /proc does not show other users' processes, but the kernel tells their names
 	inside smcrctl -j connection | jq -e 'any(.connection[]; .program == "echo_server")' >/dev/null
 	[[ "$(inside curl -sS --unix-socket /run/smcrd/metrics.sock http://smcrd/metrics)" == *smcrd_rnic_up*'# EOF' ]]
 	[ "$(inside smcrctl -j linkgroup | jq '.linkgroup | length')" = 1 ]
@@ -156,7 +156,7 @@ teardown() {
 	inside smcrctl capture --seconds 0.5 -w /run/test.pcap 2>&1 | grep -Eq '^smcrctl: [0-9]+ messages? captured, 0 lost$'
 	reloads
 
-	# an orderly stop: the peer hears of it, nothing is left
+	# an orderly stop: the peer is told, and nothing is left
 	inside systemctl stop smcrd
 	[ "$(inside systemctl show -P Result smcrd)" = success ]
 	until_true 5 shows b linkgroup 'length == 0'
@@ -164,7 +164,7 @@ teardown() {
 
 	# a crash
 	inside systemctl start smcrd
-	until_true 10 serves # the program's listening socket has to be claimed again
+	until_true 10 serves # the program's listener has to be claimed again
 	pid=$(main_pid)
 	inside kill -KILL "$pid"
 	until_true 10 has_restarted "$pid"
@@ -175,14 +175,14 @@ teardown() {
 	[ "$(grep -ciE 'denied|not permitted' "$HOSTS_DIR/service.log")" = 0 ]
 }
 
-# bus_inside: a system bus as Debian configures it, with the policy that is installed.
+# bus_inside: start a system bus as Debian configures it, with the policy that smcrd installs.
 bus_inside() {
 	inside mkdir -p /run/dbus
 	inside systemd-run -q --unit=test-bus dbus-daemon --system --nofork --nopidfile
 	until_true 20 inside busctl list --no-pager
 }
 
-# reloads: systemctl reload takes the files over, and fails if there are errors, which the journal has.
+# reloads: systemctl reload must apply the files. If the files have errors it must fail, with the errors in the journal.
 reloads() {
 	local pid conf=/etc/smcrd/smcrd.conf.d/10-test.conf
 	pid=$(main_pid)
@@ -208,7 +208,7 @@ manager_shows() {
 	[[ "$(inside systemctl show -P StatusText smcrd)" == "$1"* ]]
 }
 
-# capabilities PID: those in effect, but CAP_IPC_LOCK, which containers need
+# capabilities PID: print the effective capabilities without CAP_IPC_LOCK, which is needed in containers
 capabilities() {
 	local set
 	set=$(grep ^CapEff: "/proc/$1/status" | cut -f2)
@@ -243,7 +243,7 @@ capabilities() {
 	shows a info '.tcp_option.available'
 	kill "$SMCRD_PID_a"
 	wait "$SMCRD_PID_a"
-	# where the service has been before: its directory belongs to its user
+	# the directory belongs to another user, as after a run of the service
 	mkdir "$HOSTS_DIR/theirs"
 	chown 12345:12345 "$HOSTS_DIR/theirs"
 	start_on a "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/a.conf" \
@@ -261,18 +261,18 @@ capabilities() {
 	smcrd_start a
 	grep -q 'files restricted by Landlock (ABI [0-9]*)$' "$HOSTS_DIR/a.log" ||
 		skip "$(grep -o 'files not restricted: .*' "$HOSTS_DIR/a.log")"
-	# A link to where nothing of the configuration was when it started.
+	# A symbolic link to a directory that had no part of the configuration when smcrd started.
 	mkdir "$HOSTS_DIR/smcrd.conf.d"
 	echo 'memory = 64M' >"$BATS_TEST_TMPDIR/elsewhere.conf"
 	ln -s "$BATS_TEST_TMPDIR/elsewhere.conf" "$HOSTS_DIR/smcrd.conf.d/10.conf"
 	run -1 smcrctl_on a config reload
 	[[ "$output" == *"smcrd.conf.d/10.conf: Permission denied"* ]]
-	# What lies in a directory of its own is read, also when it is new.
+	# A new file in smcrd's own directory is read.
 	rm "$HOSTS_DIR/smcrd.conf.d/10.conf"
 	cp "$BATS_TEST_TMPDIR/elsewhere.conf" "$HOSTS_DIR/smcrd.conf.d/20.conf"
 	run -0 smcrctl_on a config reload
 	[[ "$output" == *memory*64M* ]]
-	# A socket in a directory that is new to it.
+	# A socket in a directory that smcrd did not use at its start.
 	mkdir "$BATS_TEST_TMPDIR/metrics"
 	echo "metrics_socket = $BATS_TEST_TMPDIR/metrics/sock" >"$HOSTS_DIR/a.conf"
 	run -0 smcrctl_on a config reload
@@ -284,7 +284,7 @@ capabilities() {
 	run -0 smcrctl_on a config reload
 }
 
-# told N: smcrd has said so often that it moves
+# told N: has smcrd fed the watchdog so often?
 told() {
 	[ "$(grep -cx WATCHDOG=1 "$HOSTS_DIR/told")" -ge "$1" ]
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Connections whose memory their programs have mapped (docs/data-path.md), between two hosts: the
-# stream is the same whoever reads and writes it, and whoever dies.
+# Connections whose memory their programs have mapped (docs/data-path.md), between two hosts. The stream must be
+# the same whether the library or others read and write it, and no wrong byte may come when a program or daemon dies.
 bats_require_minimum_version 1.5.0
 load common
 # shellcheck source=scripts/failover.bash
@@ -9,12 +9,12 @@ load common
 
 FLOW=$HOSTS_BUILD/tests/programs/flow
 
-# shared_bytes HOST: of all connections on that host, what passed through memory, both ways.
+# shared_bytes HOST: how many bytes of all connections on that host passed through memory, both ways together.
 shared_bytes() {
 	show "$1" info '.connections.shared_tx_bytes + .connections.shared_rx_bytes'
 }
 
-# flow_pair SERVER CLIENT SHAPE [AMOUNT]: both ends of a flow, with SMCRD_SHARED as given for each.
+# flow_pair SERVER CLIENT SHAPE [AMOUNT]: run both ends of programs/flow; SERVER and CLIENT are their SMCRD_SHARED.
 flow_pair() {
 	local server=$1 client=$2
 	shift 2
@@ -67,7 +67,7 @@ flow_pair() {
 	steady_stop server
 }
 
-# sends.py: a file in parts, by turns with the library and by a child that has none.
+# sends: write sends.py, which sends a file in parts, in turn by itself and by a child without the library.
 sends() {
 	cat <<-'END'
 		import os, socket, subprocess, sys
@@ -87,7 +87,7 @@ sends() {
 	END
 }
 
-# receives.py: everything to a file, likewise.
+# receives: write receives.py, which receives everything into a file in the same way.
 receives() {
 	cat <<-'END'
 		import os, socket, subprocess, sys
@@ -111,7 +111,7 @@ receives() {
 	END
 }
 
-@test "who has no library reads and writes the same stream, by turns with who has it" {
+@test "a program without the library reads and writes the same stream, in turn with one that has it" {
 	two_daemons
 	random_file "$HOSTS_DIR/file" 16
 	export SMCRD_SHARED=always
@@ -125,7 +125,7 @@ receives() {
 	[ "$(shared_bytes b)" -gt 1000000 ]
 }
 
-@test "programs that are killed in the middle of it leave nothing, and others go on" {
+@test "programs that are killed in the middle of a stream leave nothing, and others go on" {
 	two_daemons
 	export SMCRD_SHARED=always
 	steady_start server a "$RUN" -- serve "$SERVER" 7100
@@ -157,14 +157,14 @@ receives() {
 	SMCRD_SHARED=always run on b "$RUN" --require "$PROGRAMS/scribbler" "$SERVER" 7300 4
 	echo "$output"
 	[ "$status" = 0 ]
-	# Packets did change on their way, and the queue pair is the one that it was.
+	# Packets did change on their way, but the queue pair is still the same.
 	shows a device '.[0].counters.drop_icrc > 0'
 	shows b link 'length == 1 and .[0].number == 1 and .[0].state == "active"'
 	steady_stop client
 	steady_stop server
 }
 
-@test "a daemon that is killed in the middle of it: every program sees ECONNRESET, never an end" {
+@test "a daemon is killed in the middle of a stream: every program sees ECONNRESET, never an end of file" {
 	two_daemons
 	export SMCRD_SHARED=always
 	steady_start server a "$RUN" -- serve "$SERVER" 7100

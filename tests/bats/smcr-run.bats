@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# smcr-run by itself: how it starts programs, and where it says that preloading cannot work.
+# smcr-run by itself: how it starts programs, and when it tells that preloading cannot work.
 bats_require_minimum_version 1.5.0
 
 setup() {
@@ -8,7 +8,7 @@ setup() {
 	BUILD=${HOSTS_BUILD:-$ROOT/build}
 	RUN=$BUILD/bin/smcr-run
 	LIBRARY=$(readlink -f "$BUILD/lib/libsmcr-preload.so")
-	# not /tmp, which may be mounted nosuid
+	# not in /tmp, which may be mounted nosuid
 	DIR=$(mktemp -d "$BUILD/smcr-run-XXXXXX")
 	export ASAN_OPTIONS=verify_asan_link_order=0 # a test preloads a library before smcr-run
 	unset LD_PRELOAD SMCRD_SOCKET SMCR_REQUIRE SMCR_VERBOSE
@@ -18,12 +18,12 @@ teardown() {
 	rm -rf "$DIR"
 }
 
-# loader_of PROGRAM: its dynamic loader
+# loader_of PROGRAM: print the path of its dynamic loader
 loader_of() {
 	readelf -l "$1" | sed -n 's/.*program interpreter: \(.*\)]/\1/p'
 }
 
-# elf CLASS MACHINE NOTE: the headers of an executable, as far as they are looked at
+# elf CLASS MACHINE NOTE: write the headers of an executable, as far as smcr-run reads them
 elf() {
 	/usr/bin/python3 - "$@" "$(loader_of "$RUN")" >"$DIR/program" <<-'EOF'
 	import struct, sys
@@ -117,7 +117,7 @@ elf() {
 	[ "$output" = second ]
 }
 
-# refused TEXT PROGRAM..: --require does not start it; without, it is told
+# refused TEXT PROGRAM..: with --require smcr-run does not start the program; without, it warns. Both have TEXT.
 refused() {
 	local text=$1
 	shift
@@ -128,7 +128,7 @@ refused() {
 	[[ $output == *"$text"*"; it runs over plain TCP"* ]]
 }
 
-@test "static programs are told from dynamic ones" {
+@test "static programs are distinguished from dynamic ones" {
 	printf 'int main(void) { return 5; }\n' >"$DIR/main.c"
 	gcc -static -o "$DIR/static" "$DIR/main.c"
 	refused "statically linked" "$DIR/static"
@@ -151,7 +151,7 @@ refused() {
 	chmod 755 "$DIR/program"
 	setcap cap_net_raw+ep "$DIR/program"
 	run -0 "$RUN" --require "$DIR/program"
-	# root gains nothing by it; others do
+	# root gains no privileges by the file's capabilities; other users do
 	chmod 755 "$DIR"
 	nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 	if "${nobody[@]}" test -x "$RUN" -a -x "$DIR/program"; then
@@ -172,7 +172,7 @@ refused() {
 	run -0 "${nobody[@]}" "$RUN" --require "$DIR/program"
 }
 
-# with_ids CALL [RUN-OPTION..]: a program that has other effective ids by CALL starts another one
+# with_ids CALL [RUN-OPTION..]: a program that has changed its effective ids by CALL starts another program
 with_ids() {
 	local call=$1
 	shift
@@ -196,7 +196,7 @@ with_ids() {
 	[ "$status" = 0 ]
 }
 
-@test "posix_spawn() that puts the ids back is none of them" {
+@test "posix_spawn() that resets the ids is not taken for such a program" {
 	run -0 "$RUN" --require /usr/bin/python3 - <<-'EOF'
 	import os
 	os.seteuid(65534)
@@ -237,14 +237,14 @@ with_ids() {
 		run -0 "$RUN" --require env -i "$program" /bin/cat /proc/self/maps
 		[[ $output == *"$LIBRARY"* ]]
 	done
-	# started so, a program knows no loader of its own
+	# a program that is started by its loader does not tell which loader it has
 	run -0 "$RUN" --require "$loader" /usr/bin/env "$loader" /bin/cat /proc/self/maps
 	[[ $output == *"$LIBRARY"* ]]
 	mkdir "$DIR/valgrind"
 	printf 'int main(void) { return 5; }\n' >"$DIR/main.c"
 	gcc -static -o "$DIR/valgrind/memcheck-test" "$DIR/main.c"
 	run -5 "$RUN" --require "$DIR/valgrind/memcheck-test"
-	# another C library's
+	# the loader of another C library
 	musl-gcc -o "$DIR/main" "$DIR/main.c"
 	run -5 "$RUN" "$(loader_of "$DIR/main")" "$DIR/main"
 	[[ $output == *"another C library"* ]]
@@ -259,7 +259,7 @@ with_ids() {
 	[[ $output == *"$DIR/static cannot use SMC-R: it is statically linked"* ]]
 	printf '#! /bin/sh\nexit 3\n' >"$DIR/script"
 	run -3 "$RUN" --require "$DIR/script"
-	# endless: the kernel refuses it, and so it is refused
+	# a script that is its own interpreter: the kernel refuses to start it, and so does smcr-run
 	printf '#!%s\n' "$DIR/script" >"$DIR/script"
 	run -126 "$RUN" --require "$DIR/script"
 	: >"$DIR/script"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What operators see and do: smcrctl, configuration errors, who holds a socket or a port.
+# What operators see and do: smcrctl, errors in the configuration, and who holds a socket or a port.
 bats_require_minimum_version 1.5.0
 load common
 # shellcheck source=scripts/failover.bash
@@ -29,7 +29,7 @@ load common
 	run -0 smcrctl_on a --version
 }
 
-@test "an interface that appears later becomes a device, one that goes ends it" {
+@test "an interface that appears later becomes a device, which ends with the interface" {
 	hosts_up 1500
 	smcrd_start a
 	ip -n "$HOSTS_ID-a" link add late0 type veth peer name late1
@@ -63,7 +63,7 @@ load common
 	until_true 10 test -e "$HOSTS_DIR/held"
 	smcrd_start a
 	run -0 smcrctl_on a info
-	kill -0 "$holder" # it held it all the time
+	kill -0 "$holder" # the other process has held the directory all the time
 	kill "$holder"
 }
 
@@ -94,18 +94,18 @@ load common
 	steady_stop server
 }
 
-# rows OBJECT FILTER..: how many rows host a shows
+# rows OBJECT FILTER..: how many rows smcrctl shows on host a
 rows() {
 	smcrctl_on a -j "$1" show "${@:2}" | jq ".$1 | length"
 }
 
-@test "filters: what is not asked for is left out, by smcrd" {
+@test "filters: smcrd leaves out rows that do not match" {
 	two_daemons
 	steady_start server a "$RUN" -- serve "$SERVER" 7100
 	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --pingpong 3
 	until_true 10 shows a connection '[.[] | select(.state == "active")] | length == 3'
 	until_true 10 shows a event '[.[] | select(.event == "link-up")] | length == 2'
-	run -4 smcrctl_on a link delete 77/1 # an event of no peer
+	run -4 smcrctl_on a link delete 77/1 # makes an event without a peer
 	for filter in "peer $CLIENT" "group 1" "peer ::ffff:$CLIENT"; do
 		for object in linkgroup:1 link:2 connection:3 event:3; do
 			# shellcheck disable=SC2086
@@ -159,7 +159,7 @@ rows() {
 	steady_stop server
 }
 
-# live_events FILTER: jq on the array of what was told by monitor_start's program
+# live_events FILTER: is the jq filter true for the array of events that the monitor has printed?
 live_events() {
 	jq -es "$1" "$HOSTS_DIR/live.out" >/dev/null
 }
@@ -168,7 +168,7 @@ live_events() {
 	two_daemons
 	start_on a "$HOSTS_BUILD/bin/smcrctl" -j monitor >"$HOSTS_DIR/live.out"
 	live=$!
-	say_and_hear() { # it waits now: nothing is lost behind this
+	say_and_hear() { # when this succeeds, the monitor waits for events and will miss none
 		run -4 smcrctl_on a link delete 77/1
 		live_events 'length > 0'
 	}
@@ -179,7 +179,7 @@ live_events() {
 	until_true 10 live_events '[.[].event | select(.event == "link-up")] | length == 2'
 	live_events 'all(.[]; .schema == 1) and ([.[].event.id] | . == [range(.[0]; .[-1] + 1)])'
 	live_events "[.[].event | select(.id > $before)][0] | .event == \"group-up\" and .peer == \"10.77.0.2\""
-	# everybody may, and as many as there are wake up
+	# every user may monitor, and all monitors get the event
 	chmod 711 "$HOSTS_DIR"
 	for i in 1 2 3 4 5; do
 		start_on a setpriv --reuid 65534 --regid 65534 --clear-groups \

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Python programs that use sockets in ways that C programs seldom do.
+"""Python programs that use sockets in ways that are rare in C programs.
 
   sockets.py asyncio-server ADDRESS PORT      echo until killed, many connections in one loop
   sockets.py asyncio-client ADDRESS PORT N    N connections at once, half closed, checked
@@ -12,28 +12,28 @@
                                               keepalives every IDLE seconds, set before or after
                                               connect(); answers "ok" to each line on standard
                                               input when the server has echoed it
-  sockets.py urgent-client ADDRESS PORT       have command_server send much and an urgent byte; read
-                                              nothing before SIGURG has told of that; print how much
-                                              came before and behind it
+  sockets.py urgent-client ADDRESS PORT       have command_server send much data and an urgent byte;
+                                              read nothing until SIGURG comes; print how many bytes
+                                              came before and after the urgent byte
   sockets.py inetd ADDRESS PORT PROGRAM..     run PROGRAM.. for each connection, which is its 0 and 1
   sockets.py whoami                           addresses and kind of the socket at descriptor 0
   sockets.py hand-on ADDRESS PORT PROGRAM..   listen, then become PROGRAM.. with the listener at 0
   sockets.py inherited-server                 echo, with the listener that is at descriptor 0
   sockets.py early-client ADDRESS PORT        connect, then obey "send TEXT" and "rest" (read to the end)
-  sockets.py late-sender ADDRESS PORT         ask, and when the server has answered and closed send
-                                              once more; then read the answer and the end
+  sockets.py late-sender ADDRESS PORT         send a request; when the server has answered and closed,
+                                              send once more, then read the answer and the end
   sockets.py answering-server ADDRESS PORT    answer each connection with 100,000 bytes and close it
   sockets.py late-server ADDRESS PORT         accept and echo one connection for each line on
                                               standard input
   sockets.py ring-member ADDRESS PORT NEXT-ADDRESS NEXT-PORT
-                                              at a line, connect before accepting
+                                              for a line on standard input, connect, then accept
   sockets.py leave-behind ADDRESS PORT WAY PROGRAM
                                               echo, but after the first connection start "PROGRAM FD"
-                                              with an empty environment: the listener is at its FD
-                                              too. WAY: exec, spawn, or dup (posix_spawn() with a
+                                              with an empty environment; it inherits the listener as
+                                              FD. WAY: exec, spawn, or dup (posix_spawn() with a
                                               listener that is closed on exec)
   sockets.py pass ADDRESS PORT                connect and send the descriptor to another process,
-                                              which was started anew and does the talking
+                                              which was started by exec and exchanges the data
 """
 import asyncio
 import array
@@ -225,7 +225,7 @@ def leave_behind(address, port, way, program):
 
 
 def talk(channel):
-    """In the other process: take a descriptor, use it."""
+    """The other process: receive a descriptor and use it."""
     fds = array.array("i")
     _, control, _, _ = channel.recvmsg(1, socket.CMSG_SPACE(4))
     fds.frombytes(control[0][2])
@@ -250,7 +250,7 @@ def pass_on(address, port):
 
 
 def early_client(address, port):
-    """Connects; then "send TEXT" sends, and "rest" sends the end and shows what comes until the end."""
+    """Connect. "send TEXT" sends TEXT; "rest" ends the own direction and prints everything until the end."""
     with socket.create_connection((address, int(port))) as connection:
         print("connected", flush=True)
         for line in sys.stdin:
@@ -266,7 +266,7 @@ def early_client(address, port):
 def late_sender(address, port):
     with socket.create_connection((address, int(port))) as connection:
         connection.sendall(b"question")
-        # Readable without taking anything: until the end is there too.
+        # Wait without reading until the end has arrived too.
         poll = select.poll()
         poll.register(connection, select.POLLRDHUP)
         assert poll.poll(10000)
@@ -291,7 +291,7 @@ def answering_server(address, port):
 
 
 def late_server(address, port):
-    """Accepts and serves one connection at each line: it gets back what it sent."""
+    """For each line accept one connection and send back what it sends."""
     with socket.create_server((address, int(port))) as listener:
         for _ in sys.stdin:
             connection, _ = listener.accept()
@@ -301,7 +301,7 @@ def late_server(address, port):
 
 
 def ring_member(address, port, next_address, next_port):
-    """Listens; at a line connects to the next member before it accepts; then says what came."""
+    """Listen. At a line connect to the next member, then accept, and print what has come."""
     with socket.create_server((address, int(port))) as listener:
         sys.stdin.readline()
         with socket.create_connection((next_address, int(next_port))) as ahead:

@@ -7,14 +7,14 @@ load common
 # shellcheck source=scripts/failover.bash
 . "$BATS_TEST_DIRNAME/../../scripts/failover.bash"
 
-# metrics HOST [NAME..]: samples, one a line, once a strict parser has found nothing wrong.
+# metrics HOST [NAME..]: print samples, one a line, after a strict parser has checked the metrics.
 metrics() {
 	local host=$1
 	shift
 	smcrctl_on "$host" metrics | "$HOSTS_ROOT/tests/lib/openmetrics.py" "$@"
 }
 
-# metric HOST NAME LABELS: its value. LABELS as openmetrics.py prints them.
+# metric HOST NAME LABELS: print the value. LABELS are in the form that openmetrics.py prints.
 metric() {
 	metrics "$1" "$2" | awk -v labels="$3" '$2 == labels { printf "%d\n", $3 }'
 }
@@ -32,7 +32,7 @@ steady_end() {
 	until_true 20 shows b info '.engine.connections == 0'
 }
 
-@test "connection: program, version, what waits where, ages and counts" {
+@test "connection: program, version, queued bytes, ages and counts" {
 	two_daemons
 	steady_pair --bulk 1 --pingpong 1
 	until_true 10 shows a connection 'any(.tx_requests > 10 and .rx_requests > 10 and .rtt_us > 0)'
@@ -44,7 +44,7 @@ steady_end() {
 			and .rx_buffered_bytes <= .rmbe_size and .rx_window_bytes <= .rmbe_size
 			and .link_retransmits >= 0)'
 	done
-	# Names of programs are for administrators and the connection's own user.
+	# Only administrators and the connection's own user see the name of its program.
 	smcrctl_as_nobody a -j connection | jq -e '.connection | length > 0 and all(.program == null)'
 	run -0 smcrctl_on a -d connection
 	[[ "$output" == *STALLS*RTT-US*PROGRAM*steady* ]]
@@ -70,7 +70,8 @@ smcrctl_as_nobody() {
 	for host in a b; do
 		shows "$host" stats '.tx.full_events > 0 and .tx.window_full_events > 0 and .rx.full_events > 0'
 	done
-	# What is full here was full for the peer, which may hear later that there is room again.
+	# When an element is full, its writer's window is full. The writer may count more, because it learns later that the
+	# element has space again.
 	[ "$(show a stats .tx.window_full_events)" -ge "$(show b stats .rx.full_events)" ]
 	[ "$(show b stats .tx.window_full_events)" -ge "$(show a stats .rx.full_events)" ]
 }
@@ -95,7 +96,7 @@ smcrctl_as_nobody() {
 	steady_end
 }
 
-# agree HOST OTHER KEY: all of it has arrived
+# agree HOST OTHER KEY: has OTHER received as much as HOST has sent?
 agree() {
 	[ "$(show "$1" stats ".tx.$3")" = "$(show "$2" stats ".rx.$3")" ]
 }
@@ -120,7 +121,7 @@ agree() {
 	shows a stats '.devices | length == 2 and all(.tx_packets > 0)'
 	run -0 smcrctl_on b -d stats
 	[[ "$output" == *'SINCE THE START'*SENT*'>512K'*FIRST-CONTACTS*RNIC*failovers* ]]
-	# Plain TCP is there too, with its reason.
+	# Plain TCP is counted too, with its reason.
 	on b "$RUN" curl -s --max-time 5 "http://$SERVER:1/" || true
 	until_true 5 shows b stats '.connections.failed + .connections.plain_tcp > 0'
 }
@@ -140,7 +141,7 @@ agree() {
 	steady_end
 }
 
-# scrape HOST CURL-OPTIONS..: what monitoring systems get.
+# scrape HOST CURL-OPTIONS..: print what monitoring systems get.
 scrape() {
 	local host=$1
 	shift
@@ -157,7 +158,7 @@ scrape() {
 	grep -q '^smcrd_connections mode=smcr 2' "$HOSTS_DIR/samples"
 	[ "$(metric b smcrd_connections_established_total role=client,version=1)" = 2 ]
 	[ "$(metric a smcrd_links device=soft:eth0)" = 1 ]
-	# By HTTP: the same names.
+	# HTTP gives the same names.
 	scrape a --unix-socket "$HOSTS_DIR/metrics.sock" http://smcrd/metrics |
 		"$HOSTS_ROOT/tests/lib/openmetrics.py" | awk '{ print $1, $2 }' >"$HOSTS_DIR/by-socket"
 	scrape b "http://$SERVER:9469/metrics" |
@@ -170,7 +171,7 @@ scrape() {
 	[ "$output" = 404 ]
 	run -0 scrape b -o /dev/null -w '%{http_code}' -d x=y "http://$SERVER:9469/metrics"
 	[ "$output" = 405 ]
-	# Who opens connections and says nothing keeps nobody else out.
+	# Clients that open connections and send nothing do not keep others out.
 	start_on b python3 -c 'import signal, socket, sys
 sockets = [socket.create_connection((sys.argv[1], 9469)) for _ in range(80)]
 print("open", flush=True)
@@ -180,7 +181,7 @@ signal.pause()' "$SERVER" >"$HOSTS_DIR/idle.out"
 	scrape b "http://$SERVER:9469/metrics" | "$HOSTS_ROOT/tests/lib/openmetrics.py" >/dev/null
 	kill "$idle_pid"
 	wait "$idle_pid" || true
-	# A reload may move it.
+	# A reload can change the address.
 	sed -i 's/:9469/:9470/' "$HOSTS_DIR/a.conf"
 	run -0 smcrctl_on a config reload
 	run -7 scrape b "http://$SERVER:9469/metrics" # nobody listens there
@@ -197,7 +198,7 @@ signal.pause()' "$SERVER" >"$HOSTS_DIR/idle.out"
 	smcrd_start a
 	grep -q "monitoring systems cannot ask for metrics: $HOSTS_DIR is in the way" "$HOSTS_DIR/a.log"
 	run -0 smcrctl_on a metrics
-	# A reload tells the one who asks, tries again as often as it is asked, and leaves open what works.
+	# A reload reports the failure to its caller, tries again each time, and leaves open the socket that works.
 	echo "metrics_socket = $HOSTS_DIR/metrics.sock" >"$HOSTS_DIR/a.conf"
 	run -0 smcrctl_on a config reload
 	[[ "$output" != *"Not yet"* ]]
@@ -239,10 +240,10 @@ signal.pause()' "$SERVER" >"$HOSTS_DIR/idle.out"
 		[ "$(show "$host" rmb '[.[] | select(.kind == "rmb").owners[]] | unique | length')" = 1000 ]
 		[ "$(show "$host" rmb '[.[] | select(.kind == "send").owners[]] | unique | length')" = 1000 ]
 		shows "$host" stats '.tx.bytes >= 64000 and .rx.bytes >= 64000'
-		# Samples do not grow with connections.
+		# The number of samples does not grow with connections.
 		[ "$(metrics "$host" | wc -l)" -lt 300 ]
 	done
-	shows a info '[.event_loop[] | objects | .long_turns] | add < 1000' # it is told, and is a number
+	shows a info '[.event_loop[] | objects | .long_turns] | add < 1000' # the values exist and are numbers
 	exec {lines}>&-
 	until_true 60 grep -qx closed "$HOSTS_DIR/crowd.out"
 }

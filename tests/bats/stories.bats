@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # bats file_tags=long
-# Failures as an operator meets them: one command says what is wrong, where, and what to do. Each test is one
-# story; connections are plain TCP in all of them, and whole.
+# Failures as an operator meets them: one command tells what is wrong, where, and what to do. Each test is one
+# story. In all of them connections are plain TCP, and lose no byte.
 bats_require_minimum_version 1.5.0
 load common
 
-# check [WORD..]: smcrctl check on host b, which is to find that the connection stays TCP. What it says is in
-# $output, its reason in $reason, and the peer's in $peer_reason.
+# check [WORD..]: run smcrctl check on host b, which must find that the connection stays TCP. Its findings go to
+# $output, its reason to $reason, and the peer's reason to $peer_reason.
 check() {
 	local json
 	run -1 smcrctl_on b -j check "${@:-$SERVER 7001}"
@@ -20,7 +20,7 @@ check() {
 	echo "$output"
 }
 
-# works_as_tcp: programs under smcr-run do their work all the same.
+# works_as_tcp: a program under smcr-run must work all the same.
 works_as_tcp() {
 	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
 }
@@ -67,11 +67,11 @@ works_as_tcp() {
 	done
 }
 
-@test "what lies between the hosts drops large packets without a word" {
+@test "a device between the hosts drops large packets silently" {
 	local host nic
 	hosts_up 9000
 	for host in a b; do
-		# Each packet comes to the bridge by itself.
+		# No segmentation offload: the bridge sees single packets.
 		for nic in 0 1; do ip -n "$HOSTS_ID-$host" link set "eth$nic" gso_max_segs 1; done
 		smcrd_start "$host"
 	done
@@ -88,11 +88,11 @@ works_as_tcp() {
 	[[ " $reason $peer_reason " == *" path-mtu "* ]]
 	[[ "$output" == *"problem: "*"; let the path carry the MTU of the RNICs' interfaces"* ]]
 	works_as_tcp
-	# The next connection has smaller packets.
+	# The next connection uses smaller packets.
 	run -0 smcrctl_on b check "$SERVER" 7001
 	[[ "$output" == *"UDP port 4791 passes: link "*"with MTU 1024"* ]]
 	run smcrctl_on b doctor
-	[ "$status" -le 1 ] # what else is wrong with this host is not asked
+	[ "$status" -le 1 ] # other findings about this machine do not matter
 	[[ "$output" == *"warning: link "*" to $SERVER has packets of 1024 bytes, and RNIC soft:eth"*" could have 4096"* ]]
 }
 
@@ -179,7 +179,7 @@ works_as_tcp() {
 	echo_server_on_a
 	run -1 smcrctl_on b doctor
 	[[ "$output" == *"problem: no smcrd answers on $HOSTS_DIR/b.sock"*"start smcrd: systemctl start smcrd"* ]]
-	# 'ip netns exec' hides it, and a daemon that root starts finds it.
+	# 'ip netns exec' hides the hierarchy from smcrctl, but a daemon that root starts finds it.
 	[[ "$output" == *"warning: the cgroup2 hierarchy, "*" cannot be seen from here: 'ip netns exec' hides it"* ]]
 	[[ "$output" == *"ok: 2 Ethernet interfaces are up and have an IPv4 address"* ]]
 	check "$SERVER" 7001
@@ -202,7 +202,7 @@ works_as_tcp() {
 }
 
 @test "a setuid program" {
-	# not /tmp, which may be mounted nosuid
+	# not in /tmp, which may be mounted nosuid
 	local dir
 	dir=$(mktemp -d "$HOSTS_BUILD/stories-XXXXXX")
 	cp /usr/bin/true "$dir/program"

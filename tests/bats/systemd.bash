@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# systemd as the first process of host a (scripts/hosts.bash), in namespaces of its own: an overlay over
-# this machine's files, a control group of its own. What it changes goes away with it.
+# systemd as the first process of host a (scripts/hosts.bash), in separate namespaces, with an overlay over this
+# machine's files and a separate control group. Its changes disappear with it.
 
 # install_to DIR: make install with PREFIX=/usr, as a package does.
 install_to() {
@@ -11,7 +11,7 @@ install_to() {
 	}
 }
 
-# systemd_missing: why this machine cannot do it; empty if it can.
+# systemd_missing: print why this machine cannot do that, or nothing if it can.
 systemd_missing() {
 	[ -x /lib/systemd/systemd ] || echo "systemd is not installed"
 	[ -n "$(systemd_cgroup2)" ] || echo "the cgroup2 hierarchy is not mounted"
@@ -43,14 +43,14 @@ systemd_init() {
 	ln -s pts/ptmx "$root/dev/ptmx"
 	mkdir -p "$root/run/systemd/system"
 	cp -a "$files/." "$root"
-	# Nothing but the journal: the services of this machine are none of our business.
+	# Start the journal alone, and no service of this machine.
 	printf '%s\n' '[Unit]' DefaultDependencies=no Requires=systemd-journald.socket \
 		After=systemd-journald.socket >"$root/run/systemd/system/test.target"
 	exec chroot "$root" /usr/bin/env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin \
 		/lib/systemd/systemd --system --unit=test.target --show-status=0
 }
 
-# systemd_boot FILES: start it on host a with a copy of FILES over the machine's files; returns when it
+# systemd_boot FILES: start systemd on host a with a copy of FILES over the machine's files; returns when systemd
 # takes commands. Its process is SYSTEMD_PID.
 systemd_boot() {
 	SYSTEMD_CGROUP=$(systemd_cgroup2)/$HOSTS_ID
@@ -82,7 +82,7 @@ inside() {
 	)
 }
 
-# systemd_down: end it and what it started.
+# systemd_down: end systemd and everything that it has started.
 systemd_down() {
 	[ -n "${SYSTEMD_UNSHARE:-}" ] || return 0
 	kill -KILL "$SYSTEMD_UNSHARE" 2>/dev/null

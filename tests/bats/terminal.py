@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""terminal.py COLUMNS LINES COMMAND..: the command on a terminal of this size; what it writes there comes
-out here, its exit status is ours. SIGTERM is Ctrl-C there, SIGUSR1 makes it ten lines higher."""
+"""terminal.py COLUMNS LINES COMMAND..: run the command on a terminal of this size, copy the terminal's output to
+standard output, and exit with the command's status. SIGTERM types Ctrl-C there; SIGUSR1 makes the terminal ten
+lines higher."""
 
 import fcntl
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # smcrctl top: on a terminal and as text, with a daemon that reads its answers from a file (canned_smcrd.py) and with
-# real ones. tests/unit/test_smcrctl_top.c has the arithmetic.
+# real ones. tests/unit/test_smcrctl_top.c tests the arithmetic.
 # bats file_tags=long
 bats_require_minimum_version 1.5.0
 load common
@@ -12,7 +12,7 @@ load common
 
 SMCRCTL=$HOSTS_BUILD/bin/smcrctl
 
-# screen COLUMNS LINES COMMAND..: standard input says what is done on the terminal (screen.py)
+# screen COLUMNS LINES COMMAND..: standard input tells what to do on the terminal (screen.py)
 screen() {
 	"$BATS_TEST_DIRNAME/screen.py" "$@"
 }
@@ -28,7 +28,7 @@ connection() {
 		"$1" "$((7000 + $1))" "$2" "$((100 + $1))" "$1" "${3:-false}" "${4:-100000}"
 }
 
-# at_rest: three connections, on which nothing goes
+# at_rest: three connections that carry no data
 at_rest() {
 	canned "{$GROUPS_AND_LINKS,\"connection.show\":[[$(connection 1 0),$(connection 2 5000),$(connection 3 70)]]}"
 }
@@ -64,7 +64,7 @@ at_rest() {
 		keys q
 		ends 0
 	END
-	# the shell behind it has its terminal as it was
+	# after top the shell has its terminal as before
 	# shellcheck disable=SC2016
 	screen 80 24 sh -c 'before=$(stty -g); "$0" top && [ "$(stty -g)" = "$before" ] && echo the same && read -r _' "$SMCRCTL" <<-'END'
 		sees ^q quit
@@ -102,7 +102,7 @@ at_rest() {
 	canned_down
 }
 
-@test "top on a terminal: a filter is typed, a wrong one told, and what smcrd refuses" {
+@test "top on a terminal: a filter is typed; a wrong one, and one that smcrd refuses, is reported" {
 	canned "{$GROUPS_AND_LINKS,\"connection.show\":[[$(connection 1 0)],[$(connection 1 0)],
 		{\"schema\":1,\"error\":{\"code\":\"bad-parameter\",\"errno\":22,\"text\":\"\\u001b[2J'x' is no mode\"}},
 		[$(connection 1 0)]]}"
@@ -153,7 +153,8 @@ at_rest() {
 }
 
 @test "top as text: the busiest first, those that have ended among them, and no page more than is needed" {
-	# of the first sample 9 and 8 have ended, of the second one 10 as well; the next page is for another view
+	# In the first sample connections 9 and 8 have ended, in the second also 10. top must not ask for the next page,
+	# because it has seen 9 before.
 	page() {
 		printf '{"schema":1,"next":"ended:1","result":[%s]}' "$1"
 	}
@@ -202,7 +203,7 @@ has_frames() {
 	[ "$(wc -l <"$HOSTS_DIR/frames")" -ge "$1" ]
 }
 
-# Each frame is a line; a slow machine takes a part of the time between two for asking.
+# Each frame is a line. On a slow machine the requests take a part of the time between two frames, so rates may differ.
 @test "top with real daemons: rates are what the counters say, also of a connection that comes and goes between two frames" {
 	two_patient_daemons
 	steady_start server a "$RUN" -- serve "$SERVER" 7100
@@ -218,7 +219,7 @@ has_frames() {
 	until_true 20 has_frames "$((frames + 2))"
 	kill -TERM "$top"
 	wait "$top"
-	# what went, by the rates, is what went: of the one that came and went, and of one that goes on
+	# rate times duration must be the bytes that were sent: of the connection that came and went, and of one that goes on
 	jq -es '[.[].top | .seconds as $s | .connections[] | select(.peer | endswith(":7001")) | .tx_rate_bytes * $s] |
 		add | . > 180000 and . < 420000' "$HOSTS_DIR/frames"
 	jq -es '[.[].top | {s: .seconds, c: (.connections[] | select(.peer | endswith(":7100")))}] | group_by(.c.id) |

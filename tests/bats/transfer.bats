@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Unmodified programs exchange their bytes over SMC-R between two hosts.
+# Unmodified programs exchange data over SMC-R between two hosts.
 bats_require_minimum_version 1.5.0
 load common
 
 @test "a web server and curl: the file is whole, no byte of it goes over TCP" {
-	# RoCE of reliable connections: the three bits in front of an opcode are 0. Queue pair 1 is the
-	# connection managers'.
+	# RoCE of reliable connections: the upper three bits of the opcode are 0. Queue pair 1 belongs to RDMA connection
+	# managers.
 	local rc_only="udp port 4791 and udp[8] < 0x20 and udp[12:4] & 0xffffff > 1"
 	two_daemons
 	capture_start sw br0 tcp tcp port 8080
@@ -20,11 +20,11 @@ load common
 	until_true 5 eval '[ -n "$(capture_fields tcp "tcp.flags.fin == 1" tcp.len)" ]'
 	capture_stop tcp
 	capture_stop rest
-	# GEN-2: the rest is on reliable connections, and nothing else there is
+	# GEN-2: everything else is on reliable connections
 	[ "$(capture_fields roce infiniband.bth frame.number | wc -l)" = 20 ]
 	[ -z "$(capture_fields rest frame frame.number)" ]
 	[ -z "$(ldd "$HOSTS_BUILD/bin/smcrd" | grep rdmacm || true)" ]
-	# GEN-3: besides CLC messages the TCP connection carries nothing
+	# GEN-3: the TCP connection carries nothing but CLC messages
 	[ -n "$(capture_fields tcp "tcp.payload[0:4] == e2:d4:c3:d9" tcp.len)" ]
 	[ -z "$(capture_fields tcp "tcp.len > 0 && !(tcp.payload[0:4] == e2:d4:c3:d9)" tcp.len)" ]
 	proves GEN-2 GEN-3 CLOSE-2
@@ -42,7 +42,7 @@ load common
 		[ "$(show "$host" link '[.[] | select(.state == "active") | .rnic] | unique | length')" = 2 ]
 		until_true 5 eval '[ "$(ip -n "$HOSTS_ID-$host" neigh show nud permanent | wc -l)" -ge 2 ]'
 	done
-	# the neighbour entries name the peer's NIC, not whichever answered ARP
+	# the neighbour entries have the MAC of the peer's NIC, not of another NIC that has answered ARP
 	for nic in 0 1; do
 		mac=$(ip -n "$HOSTS_ID-a" -j link show "eth$nic" | jq -r '.[0].address')
 		ip -n "$HOSTS_ID-b" neigh show dev "eth$nic" nud permanent | grep -q "$mac"
@@ -95,7 +95,7 @@ load common
 	for pid in "${pids[@]}"; do
 		wait "$pid"
 	done
-	# every one of them was SMC-R, and they share one link group
+	# all connections used SMC-R, in one link group
 	shows b linkgroup 'length == 1'
 	[ "$(show b info .connections.established_total)" -ge 102 ]
 	[ "$(show b info .connections.fallbacks_total)" = 0 ]
@@ -105,14 +105,14 @@ load common
 @test "1,000 connections through one link group leave nothing behind" {
 	hosts_up 1500
 	for host in a b; do
-		# spare RMBs go soon, so that what is left can be compared; short connections stay SMC-R
+		# unused RMBs are freed soon, so that leftovers can be compared; short connections stay on SMC-R
 		printf '%s\n' 'rmb_idle_seconds = 1' 'short_connection_rate = 0' >"$HOSTS_DIR/$host.conf"
 		smcrd_start "$host"
 	done
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
 	until_true 5 tcp_listens a 7001
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100
-	# at rest run the timer that ends an idle group, and one a link that probes it
+	# at rest three timers run: one ends an idle group, and one for each link probes it
 	until_true 10 shows a info '.engine.timers == 3'
 	until_true 10 shows b info '.engine.timers == 3'
 	before_a=$(leftovers a) before_b=$(leftovers b)
@@ -168,7 +168,7 @@ load common
 	two_daemons
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
 	until_true 5 tcp_listens a 7001
-	# Until the MACs that CLC and LLC gave have answered, packets go to whichever NIC answers ARP.
+	# Before smcrd has proven the MACs of CLC and LLC, packets go to the NIC that answers ARP.
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100
 	for host in a b; do
 		until_true 10 eval '[ "$(ip -n "$HOSTS_ID-$host" neigh show nud permanent | wc -l)" = 2 ]'
@@ -176,7 +176,7 @@ load common
 	for nic in 0 1; do
 		capture_start a "eth$nic" "nic$nic" udp port 4791
 	done
-	# LG-17 spreads them over both links
+	# LG-17 spreads connections over both links
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 20000 --connections 6 \
 		--way threads
 	for nic in 0 1; do
@@ -200,8 +200,8 @@ load common
 	for message in smc.clc_msg smc.llc_msg 'smc.llc_msg == 0xfe'; do
 		[ -n "$(capture_fields all "$message" frame.number)" ]
 	done
-	# tshark 4.0 takes the growth area that deployed peers put into a Proposal for granted and runs
-	# off the end of one that is exactly as A.2.2 says (offset 0, 52 bytes): those alone may fail.
+	# tshark 4.0 expects the growth area that deployed peers put into a Proposal, and reads past the end of a Proposal
+	# that is exactly as in the RFC's A.2.2 (offset 0, 52 bytes). Only those may fail.
 	capture_fields all 'smc && (_ws.malformed || _ws.expert.severity == error) &&
 		!(smc.clc_msg == 1 && tcp.len == 52)' frame.number >"$HOSTS_DIR/errors"
 	[ ! -s "$HOSTS_DIR/errors" ]

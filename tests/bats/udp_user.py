@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A program with UDP sockets that is told step by step what to do (talk_start in net.bash). Answers
-each line with "ok", or the error's name.
+"""A program with UDP sockets that carries out commands step by step (talk_start in net.bash). It answers
+each line with "ok", or the name of the error.
 
-  user UID                            from here on the process is this user's
-  bind ADDRESS PORT                   a new socket (of the address's family) is bound
-  connect ADDRESS PORT                a new socket is connected
-  twins ADDRESS PORT                  two new sockets of one own port are connected; write uses the first
-  again ADDRESS PORT                  the same socket is connected to something else
-  write                               a datagram on the socket that was connected last
-  write-second                        the same on the other one of twins
-  send ADDRESS PORT                   a datagram on a new socket
-  send-from SOURCE ADDRESS PORT       the same, with the source's address as IP_PKTINFO
+  user UID                            become this user
+  bind ADDRESS PORT                   bind a new socket of the address's family
+  connect ADDRESS PORT                connect a new socket
+  twins ADDRESS PORT                  connect two new sockets that share a local port; write uses the first
+  again ADDRESS PORT                  connect the same socket to another address
+  write                               send a datagram on the socket that was connected last
+  write-second                        the same on the second socket of twins
+  send ADDRESS PORT                   send a datagram on a new socket
+  send-from SOURCE ADDRESS PORT       the same, with the source address in IP_PKTINFO
   send-corked ADDRESS PORT            the same, in two parts
   send-connected ADDRESS PORT         the same, on a socket that is connected to another port
-An ADDRESS is IPv4, or IPv6 for a socket of that family; ::ffff:.. are IPv4 addresses on one.
+ADDRESS is an IPv4 or IPv6 address; ::ffff:.. is an IPv4 address on an IPv6 socket.
 """
 import errno
 import os

@@ -24,7 +24,7 @@ teardown() {
 	return "$status"
 }
 
-# The lines that count.
+# settings: print the lines of $output that are neither comments nor empty.
 settings() {
 	sed '/^#/d; /^$/d' <<<"$output"
 }
@@ -67,15 +67,15 @@ Environment="SMCR_VERBOSE=1"' ]]
 	"$RUN" -rv --socket '/run/a %i "b\c' --unit test.service >"$dir/test.service.d/50-smcr.conf"
 	run -0 env SYSTEMD_UNIT_PATH="$dir:" systemd-analyze verify --man=no "$dir/test.service"
 	[ -z "$output" ]
-	# it is read
+	# systemd reads the drop-in
 	echo 'Nonsense=1' >>"$dir/test.service.d/50-smcr.conf"
 	run env SYSTEMD_UNIT_PATH="$dir:" systemd-analyze verify --man=no "$dir/test.service"
-	[ "$status" -le 1 ] # later versions call that a failure
+	[ "$status" -le 1 ] # later versions of systemd exit with 1
 	[[ $output == *"50-smcr.conf"*"Nonsense"* ]]
 }
 
 @test "--write puts it in its place, in one step, again and again" {
-	# a /etc/systemd/system that goes away with its shell
+	# a temporary /etc/systemd/system that disappears with the shell
 	run -0 unshare --mount bash -c '
 		mount -t tmpfs tmpfs /etc/systemd/system
 		"$0" --unit a@b.service --write
@@ -96,7 +96,7 @@ Environment="SMCR_VERBOSE=1"' ]]
 	[[ $output == *"Read-only file system"* ]]
 }
 
-# unit NAME LINE..: a service on the host of systemd
+# unit NAME LINE..: write a service on the host of systemd
 unit() {
 	local name=$1
 	shift
@@ -104,7 +104,7 @@ unit() {
 	printf '%s\n' '[Service]' "$@" >"$HOSTS_DIR/files/etc/systemd/system/$name"
 }
 
-@test "a confined service serves SMC-R with the drop-in; what will not let it is told" {
+@test "a confined service serves SMC-R with the drop-in; settings that prevent it are named" {
 	case $HOSTS_BUILD in
 	*/san) skip "sanitizers need what the unit takes away" ;;
 	esac
@@ -136,7 +136,7 @@ unit() {
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
 	pid=$(inside systemctl show -P MainPID echo)
 	inside cat "/proc/$pid/environ" | tr '\0' '\n' | grep -qx 'LD_PRELOAD=/usr/lib/smcrd/libsmcr-preload.so:libdl.so.2:libm.so.6'
-	# another look finds the service as it was
+	# smcr-run --unit finds the service unchanged
 	run -0 inside smcr-run --unit echo.service
 	[[ $output == *'"LD_PRELOAD=/usr/lib/smcrd/libsmcr-preload.so:libdl.so.2:libm.so.6"'* ]]
 

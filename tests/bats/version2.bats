@@ -1,15 +1,15 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Version 2 of SMC-R between two hosts: by UEIDs, beside version 1, and what operators see of it.
+# Version 2 of SMC-R between two hosts: chosen by UEIDs, beside version 1, and what operators see of it.
 bats_require_minimum_version 1.5.0
 load common
 
-# conf HOST LINE..: its configuration.
+# conf HOST LINE..: write its configuration.
 conf() {
 	printf '%s\n' "${@:2}" >"$HOSTS_DIR/$1.conf"
 }
 
-# echo_from_b [OPTIONS..]: a connection from b whose bytes come back.
+# echo_from_b [OPTIONS..]: make a connection from b, and check that its bytes come back.
 echo_from_b() {
 	on b "$RUN" "$@" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000000 --half-close
 }
@@ -86,7 +86,7 @@ echo_from_b() {
 	for host in a b; do
 		shows "$host" linkgroup 'length == 2'
 	done
-	# others may look, not change
+	# other users may look, but not change
 	stranger() {
 		setpriv --reuid 65534 --regid 65534 --clear-groups \
 			"$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/b.sock" "$@"

@@ -117,7 +117,7 @@ services() {
 	[ -L "$dir/etc/systemd/system/multi-user.target.wants/smcrd.service" ]
 }
 
-@test "what runs the old program after an upgrade is told" {
+@test "processes that run the old program after an upgrade are named" {
 	install_all
 	# a process of the program, which systemd says is the service's
 	cp "$dir/usr/bin/sleep" "$dir/usr/sbin/smcrd"
