@@ -150,7 +150,7 @@ static struct smcr_addr host(const char *ip)
 
 /** Connections that come and go do not push out the answer to a slow handshake: what was refused
  *  stays refused. */
-static void whoever_comes_and_goes_takes_no_room(void **state)
+static void connections_that_come_and_go_push_nothing_out(void **state)
 {
 	struct smcr_addr peer = host("127.0.0.5");
 	struct sockaddr_in addr;
@@ -187,7 +187,7 @@ static void a_rule_tells_what_was_answered(void **state)
 }
 
 /** A promise stands, even if new handshakes are refused meanwhile. */
-static void a_promise_that_is_lost_stands(void **state)
+static void a_promise_stands_though_its_record_is_lost(void **state)
 {
 	struct sockaddr_in addr;
 	(void)state;
@@ -203,9 +203,9 @@ static void a_promise_that_is_lost_stands(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whoever_comes_and_goes_takes_no_room),
+		cmocka_unit_test(connections_that_come_and_go_push_nothing_out),
 		cmocka_unit_test(a_rule_tells_what_was_answered),
-		cmocka_unit_test(a_promise_that_is_lost_stands),
+		cmocka_unit_test(a_promise_stands_though_its_record_is_lost),
 	};
 	return cmocka_run_group_tests_name("answers", tests, setup_group, teardown_group);
 }

@@ -48,7 +48,7 @@ static void each_failure_has_its_advice(void **state)
 }
 
 /* Errors that do occur, with the longest prefix that there is. */
-static void none_is_too_long(void **state)
+static void every_message_fits(void **state)
 {
 	const int errors[] = { -EPERM,  -EACCES,    -E2BIG,      -ENOENT,
 			       -EINVAL, -EOVERFLOW, -EOPNOTSUPP, -EAFNOSUPPORT };
@@ -72,7 +72,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_failure_has_its_advice),
-		cmocka_unit_test(none_is_too_long),
+		cmocka_unit_test(every_message_fits),
 	};
 	return cmocka_run_group_tests_name("attach", tests, NULL, NULL);
 }

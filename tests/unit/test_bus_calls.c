@@ -38,7 +38,7 @@ static void shows_answer_everybody(void **state)
 }
 
 /* Every method that shows rows answers in the form that the table of methods gives. */
-static void every_show_has_the_form_it_says(void **state)
+static void every_view_has_the_form_of_the_table(void **state)
 {
 	struct busfix *busfix = busfix_on_the_bus(state);
 	struct control_method method;
@@ -78,7 +78,7 @@ static void long_views_come_in_parts(void **state)
 
 /* U+FFFE and bytes that are no character are replaced; the rest of the message goes out
  * unchanged. */
-static void what_d_bus_refuses_is_mended(void **state)
+static void text_that_d_bus_refuses_is_replaced(void **state)
 {
 	struct busfix *busfix = busfix_on_the_bus(state);
 	sd_bus_message *message = NULL;
@@ -147,7 +147,7 @@ static void only_the_bus_says_who_asks(void **state)
 	assert_int_equal(busfix->asked, 0);
 }
 
-static void a_bus_that_does_not_say_in_time_is_no_refusal(void **state)
+static void a_bus_that_answers_late_does_not_refuse_the_call(void **state)
 {
 	struct busfix *busfix = busfix_on_the_bus(state);
 	busfix_expect_error(ask_while_another_says(busfix, false), SD_BUS_ERROR_TIMEOUT,
@@ -191,7 +191,7 @@ static void a_command_may_end_while_it_is_begun(void **state)
 }
 
 /* A call may end the connection to the bus, as SetConfig "dbus no" does. */
-static void a_call_may_end_it(void **state)
+static void a_call_may_end_the_connection(void **state)
 {
 	struct busfix *busfix = busfix_on_the_bus(state);
 	busfix->leaves = true;
@@ -207,15 +207,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BUSFIX_CASE(shows_answer_everybody),
-		BUSFIX_CASE(every_show_has_the_form_it_says),
+		BUSFIX_CASE(every_view_has_the_form_of_the_table),
 		BUSFIX_CASE(long_views_come_in_parts),
-		BUSFIX_CASE(what_d_bus_refuses_is_mended),
+		BUSFIX_CASE(text_that_d_bus_refuses_is_replaced),
 		BUSFIX_CASE(changes_are_for_administrators),
 		BUSFIX_CASE(only_the_bus_says_who_asks),
-		BUSFIX_CASE(a_bus_that_does_not_say_in_time_is_no_refusal),
+		BUSFIX_CASE(a_bus_that_answers_late_does_not_refuse_the_call),
 		BUSFIX_CASE(commands_are_answered_when_they_have_ended),
 		BUSFIX_CASE(a_command_may_end_while_it_is_begun),
-		BUSFIX_CASE(a_call_may_end_it),
+		BUSFIX_CASE(a_call_may_end_the_connection),
 	};
 	return cmocka_run_group_tests_name("bus_calls", tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static bool is(const struct busfix *busfix, const char *state)
 	return !strcmp(bus_state(busfix->bus), state);
 }
 
-static void it_comes_back_when_the_bus_does(void **state)
+static void the_connection_comes_back_with_the_bus(void **state)
 {
 	struct busfix *busfix = busfix_on_the_bus(state);
 	busfix->as_root = true;
@@ -124,7 +124,7 @@ static void a_bus_that_takes_nothing_is_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BUSFIX_CASE(it_comes_back_when_the_bus_does),
+		BUSFIX_CASE(the_connection_comes_back_with_the_bus),
 		BUSFIX_CASE(without_a_bus_nothing_happens),
 		BUSFIX_CASE(a_name_that_is_refused_is_asked_for_again),
 		BUSFIX_CASE(a_name_that_another_has_is_waited_for),

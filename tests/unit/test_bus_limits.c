@@ -98,7 +98,7 @@ static void calls_that_wait_are_bounded(void **state)
 	busfix_until(busfix, !busfix_is_owned(busfix));
 }
 
-static void who_wants_no_answer_is_shown_nothing(void **state)
+static void calls_without_a_reply_read_no_view(void **state)
 {
 	struct busfix *busfix = busfix_on_the_bus(state);
 	busfix_show(busfix, "ShowInfo", "");
@@ -162,7 +162,7 @@ int main(void)
 		BUSFIX_CASE(long_paths_cost_little),
 		BUSFIX_CASE(large_messages_keep_no_turn_long),
 		BUSFIX_CASE(calls_that_wait_are_bounded),
-		BUSFIX_CASE(who_wants_no_answer_is_shown_nothing),
+		BUSFIX_CASE(calls_without_a_reply_read_no_view),
 		BUSFIX_CASE(calls_of_a_second_are_bounded),
 		BUSFIX_CASE(a_flood_has_a_part_of_the_loop),
 	};

@@ -56,7 +56,7 @@ static void objects_have_typed_properties(void **state)
 	assert_int_equal(busfix->asked, 0); /* smcrd did not ask who calls */
 }
 
-static void what_is_not_there_is_no_object(void **state)
+static void paths_without_a_row_are_no_objects(void **state)
 {
 	static const char *const paths[] = {
 		LINK("3"),
@@ -190,7 +190,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BUSFIX_CASE(objects_have_typed_properties),
-		BUSFIX_CASE(what_is_not_there_is_no_object),
+		BUSFIX_CASE(paths_without_a_row_are_no_objects),
 		BUSFIX_CASE(introspection_shows_objects_and_methods),
 		BUSFIX_CASE(introspection_says_which_changes_are_told),
 		BUSFIX_CASE(the_manual_page_has_all_names),

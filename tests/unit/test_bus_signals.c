@@ -57,7 +57,7 @@ static void events_are_signals(void **state)
 	assert_string_equal(members[1], "RnicDown");
 }
 
-static void what_cannot_be_sent_is_counted(void **state)
+static void signals_that_cannot_be_sent_are_counted(void **state)
 {
 	struct busfix *busfix = listen_on_the_bus(state);
 	busfix_wraps.signals_to_fail = 1;
@@ -67,7 +67,7 @@ static void what_cannot_be_sent_is_counted(void **state)
 	assert_string_equal(members[1], "Command");
 }
 
-static void what_comes_too_fast_is_counted(void **state)
+static void signals_that_come_too_fast_are_counted(void **state)
 {
 	struct busfix *busfix = listen_on_the_bus(state);
 	busfix_happen(busfix, EVENTS_OF_A_PEER + 7);
@@ -91,8 +91,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BUSFIX_CASE(events_are_signals),
-		BUSFIX_CASE(what_cannot_be_sent_is_counted),
-		BUSFIX_CASE(what_comes_too_fast_is_counted),
+		BUSFIX_CASE(signals_that_cannot_be_sent_are_counted),
+		BUSFIX_CASE(signals_that_come_too_fast_are_counted),
 		BUSFIX_CASE(signals_come_in_parts),
 	};
 	return cmocka_run_group_tests_name("bus_signals", tests, NULL, NULL);

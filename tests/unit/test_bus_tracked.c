@@ -254,7 +254,7 @@ static void changes_are_told_without_counters(void **state)
 	assert_false(heard.counter);
 }
 
-static void what_no_event_tells_of_is_seen(void **state)
+static void changes_without_an_event_are_seen(void **state)
 {
 	struct busfix *busfix = follow(state, 1);
 	busfix->state = "inactive";
@@ -311,7 +311,7 @@ static void a_flood_of_changes_is_bounded(void **state)
 }
 
 /* Changes whose signals could not be sent are signalled later. */
-static void what_could_not_be_told_is_told_later(void **state)
+static void signals_that_failed_are_made_up_for(void **state)
 {
 	struct busfix *busfix = follow(state, 0);
 	busfix_wraps.signals_to_fail = 1; /* the signal about the event */
@@ -331,11 +331,11 @@ int main(void)
 		BUSFIX_CASE(asking_for_all_has_a_part_of_the_time),
 		BUSFIX_CASE(objects_that_come_and_go_are_told),
 		BUSFIX_CASE(changes_are_told_without_counters),
-		BUSFIX_CASE(what_no_event_tells_of_is_seen),
+		BUSFIX_CASE(changes_without_an_event_are_seen),
 		BUSFIX_CASE(the_manager_tells_what_changes_seldom),
 		BUSFIX_CASE(the_manager_tells_how_many_links_there_are),
 		BUSFIX_CASE(a_flood_of_changes_is_bounded),
-		BUSFIX_CASE(what_could_not_be_told_is_told_later),
+		BUSFIX_CASE(signals_that_failed_are_made_up_for),
 	};
 	return cmocka_run_group_tests_name("bus_tracked", tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static void records_come_out_as_they_went_in(void **state)
 	assert_int_equal(capture_ring_get(&rings->reader, out, sizeof(out)), 0);
 }
 
-static void what_does_not_fit_is_counted(void **state)
+static void records_that_do_not_fit_are_counted(void **state)
 {
 	struct rings *rings = *state;
 	static uint8_t bytes[RING_BYTES];
@@ -354,7 +354,7 @@ static void long_messages_become_several_frames(void **state)
 }
 
 /* A message was longer than its record: its frames are written, and marked as cut. */
-static void frames_of_what_is_missing_are_cut(void **state)
+static void frames_of_missing_bytes_are_cut(void **state)
 {
 	const struct capture_link link = a_link();
 	uint8_t data[1500] = { 0 }, frame[FRAME_MAX];
@@ -633,13 +633,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(only_some_lengths_make_a_ring, setup, teardown),
 		cmocka_unit_test_setup_teardown(records_come_out_as_they_went_in, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_does_not_fit_is_counted, setup, teardown),
+		cmocka_unit_test_setup_teardown(records_that_do_not_fit_are_counted, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_reader_that_lies_loses_records, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_damaged_ring_is_noticed, setup, teardown),
 		cmocka_unit_test(records_are_checked),
 		cmocka_unit_test(frames_are_those_of_recorded_packets),
 		cmocka_unit_test(long_messages_become_several_frames),
-		cmocka_unit_test(frames_of_what_is_missing_are_cut),
+		cmocka_unit_test(frames_of_missing_bytes_are_cut),
 		cmocka_unit_test(ipv6_has_its_own_checksums),
 		cmocka_unit_test_setup_teardown(a_file_has_its_blocks, setup, teardown),
 		cmocka_unit_test_setup_teardown(losses_of_an_unknown_rnic_are_in_the_file, setup,

@@ -328,7 +328,7 @@ static void part_of_a_message_does_not_keep_the_loop_busy(void **state)
 	assert_int_equal(f->error, CLC_STREAM_MEDDLED);
 }
 
-static void what_another_one_writes_ends_it(void **state)
+static void bytes_that_others_write_end_the_exchange(void **state)
 {
 	struct fixture *f = *state;
 	uint8_t buf[SMCR_CLC_MAX_LEN];
@@ -361,7 +361,7 @@ static void application_data_behind_a_decline_stay_in_the_socket(void **state)
 	PROVES("CLC-15");
 }
 
-static void urgent_data_behind_a_decline_are_no_ones_meddling(void **state)
+static void urgent_data_behind_a_decline_are_not_meddling(void **state)
 {
 	struct fixture *f = *state;
 	uint8_t buf[SMCR_CLC_MAX_LEN];
@@ -687,9 +687,9 @@ int main(void)
 		T(whole_messages_come_one_by_one),
 		T(a_message_may_come_byte_by_byte),
 		T(part_of_a_message_does_not_keep_the_loop_busy),
-		T(what_another_one_writes_ends_it),
+		T(bytes_that_others_write_end_the_exchange),
 		T(application_data_behind_a_decline_stay_in_the_socket),
-		T(urgent_data_behind_a_decline_are_no_ones_meddling),
+		T(urgent_data_behind_a_decline_are_not_meddling),
 		T(payload_that_looks_like_clc_is_not_inspected),
 		T(what_is_no_clc_is_garbage_and_stays),
 		T(a_message_that_nobody_wants_is_garbage),

@@ -234,7 +234,7 @@ static void close_with_unread_data_aborts(void **state)
 
 /* The program answers before it has read the whole request, and closes. Plain TCP would have sent
  * the answer at the write. */
-static void what_was_written_before_a_close_with_unread_data_goes_out(void **state)
+static void bytes_written_before_a_close_with_unread_data_are_sent(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -567,7 +567,7 @@ int main(void)
 		cmocka_unit_test(data_written_before_the_outcome_flows_after_it),
 		cmocka_unit_test(a_program_that_closes_early_still_sends_all),
 		cmocka_unit_test(close_with_unread_data_aborts),
-		cmocka_unit_test(what_was_written_before_a_close_with_unread_data_goes_out),
+		cmocka_unit_test(bytes_written_before_a_close_with_unread_data_are_sent),
 		cmocka_unit_test(a_killed_program_with_nothing_unread_closes),
 		cmocka_unit_test(linger_zero_aborts),
 		cmocka_unit_test(a_copy_of_the_end_keeps_the_connection_open),

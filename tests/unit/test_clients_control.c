@@ -92,7 +92,7 @@ static void requests_behind_an_open_one_wait(void **state)
 	daemon_stop(&daemon);
 }
 
-static void who_goes_meanwhile_is_told_of(void **state)
+static void the_end_of_a_waiting_session_is_told(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -111,7 +111,7 @@ static void who_goes_meanwhile_is_told_of(void **state)
 }
 
 /* The daemon hears of the request and of the session's end in one event. */
-static void who_asks_and_goes_at_once_is_forgotten(void **state)
+static void a_session_that_asks_and_ends_is_forgotten(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -179,7 +179,7 @@ static void a_request_may_wait_for_news(void **state)
 }
 
 /* Sessions that wait hold little memory. */
-static void who_waits_says_little(void **state)
+static void sessions_that_wait_hold_little_memory(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -303,11 +303,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_session_waits_for_its_own_reply),
 		cmocka_unit_test(requests_behind_an_open_one_wait),
-		cmocka_unit_test(who_goes_meanwhile_is_told_of),
-		cmocka_unit_test(who_asks_and_goes_at_once_is_forgotten),
+		cmocka_unit_test(the_end_of_a_waiting_session_is_told),
+		cmocka_unit_test(a_session_that_asks_and_ends_is_forgotten),
 		cmocka_unit_test(the_daemon_may_stop_meanwhile),
 		cmocka_unit_test(a_request_may_wait_for_news),
-		cmocka_unit_test(who_waits_says_little),
+		cmocka_unit_test(sessions_that_wait_hold_little_memory),
 		cmocka_unit_test(the_daemon_may_stop_before_news),
 		cmocka_unit_test(supplementary_groups_are_those_of_the_peer),
 		cmocka_unit_test(the_loop_is_not_for_tools_alone),

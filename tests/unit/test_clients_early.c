@@ -64,7 +64,7 @@ static in_port_t port_of(int fd, int (*name)(int, struct sockaddr *, socklen_t *
 	return addr.sin_port;
 }
 
-static void what_was_written_early_goes_over_smcr(void **state)
+static void early_bytes_go_over_smcr(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -83,7 +83,7 @@ static void what_was_written_early_goes_over_smcr(void **state)
 	daemon_stop(&daemon);
 }
 
-static void what_was_written_early_goes_over_tcp(void **state)
+static void early_bytes_go_over_tcp(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -255,7 +255,7 @@ static void required_smcr_is_not_made_again(void **state)
 	daemon_stop(&daemon);
 }
 
-static void a_stopping_daemon_resets_what_is_open(void **state)
+static void a_stopping_daemon_resets_open_connections(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -326,7 +326,7 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 }
 
 /* connect() then waits for the outcome. */
-static void a_pair_that_cannot_be_watched_is_none(void **state)
+static void without_watches_a_connect_waits(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -363,17 +363,17 @@ static void a_pair_that_cannot_be_watched_is_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_written_early_goes_over_smcr),
-		cmocka_unit_test(what_was_written_early_goes_over_tcp),
+		cmocka_unit_test(early_bytes_go_over_smcr),
+		cmocka_unit_test(early_bytes_go_over_tcp),
 		cmocka_unit_test(a_program_that_closes_early_still_sends_all),
 		cmocka_unit_test(a_connect_in_progress_ends_early_too),
 		cmocka_unit_test(without_an_answer_the_connection_is_made_again),
 		cmocka_unit_test(a_waiting_connect_gets_its_tcp_socket_connected_again),
 		cmocka_unit_test(a_peer_that_is_gone_by_then_is_a_reset),
 		cmocka_unit_test(required_smcr_is_not_made_again),
-		cmocka_unit_test(a_stopping_daemon_resets_what_is_open),
+		cmocka_unit_test(a_stopping_daemon_resets_open_connections),
 		cmocka_unit_test(a_reset_that_meets_our_decline_is_no_end_of_file),
-		cmocka_unit_test(a_pair_that_cannot_be_watched_is_none),
+		cmocka_unit_test(without_watches_a_connect_waits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static int wait_with(const struct daemon_side *daemon, int proof)
 
 /* ---- at once ---- */
 
-static void what_is_told_of_a_connection(void **state)
+static void info_describes_a_connection(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -91,7 +91,7 @@ static void what_is_told_of_a_connection(void **state)
 	daemon_stop(&daemon);
 }
 
-static void why_it_is_relayed(void **state)
+static void info_tells_why_a_connection_is_relayed(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -217,7 +217,7 @@ static void requests_that_make_no_sense(void **state)
 
 /* ---- later ---- */
 
-static void all_who_wait_are_told_and_go_on(void **state)
+static void every_session_that_waits_is_told_and_goes_on(void **state)
 {
 	(void)state;
 	static const struct {
@@ -276,7 +276,7 @@ static void the_error_is_still_told_afterwards(void **state)
 	daemon_stop(&daemon);
 }
 
-static void who_hangs_up_waits_no_longer(void **state)
+static void a_session_that_ends_waits_no_longer(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -332,14 +332,14 @@ static void the_daemon_may_end_first(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_told_of_a_connection),
-		cmocka_unit_test(why_it_is_relayed),
+		cmocka_unit_test(info_describes_a_connection),
+		cmocka_unit_test(info_tells_why_a_connection_is_relayed),
 		cmocka_unit_test(a_socket_that_stayed_tcp_tells_why),
 		cmocka_unit_test(neither_a_name_nor_an_inode_proves_anything),
 		cmocka_unit_test(requests_that_make_no_sense),
-		cmocka_unit_test(all_who_wait_are_told_and_go_on),
+		cmocka_unit_test(every_session_that_waits_is_told_and_goes_on),
 		cmocka_unit_test(the_error_is_still_told_afterwards),
-		cmocka_unit_test(who_hangs_up_waits_no_longer),
+		cmocka_unit_test(a_session_that_ends_waits_no_longer),
 		cmocka_unit_test(the_connection_may_end_first),
 		cmocka_unit_test(the_daemon_may_end_first),
 	};

@@ -230,7 +230,7 @@ static void only_connections_over_smcr_have_memory(void **state)
 	daemon_stop(&daemon);
 }
 
-static void the_configuration_may_forbid_it(void **state)
+static void the_configuration_may_forbid_sharing(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -246,7 +246,7 @@ static void the_configuration_may_forbid_it(void **state)
 	daemon_stop(&daemon);
 }
 
-static void there_is_a_limit(void **state)
+static void shared_memory_has_a_limit(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -269,7 +269,7 @@ static void there_is_a_limit(void **state)
 	daemon_stop(&daemon);
 }
 
-static void everybody_gets_the_same_and_cannot_shrink_it(void **state)
+static void all_processes_get_the_same_memory_and_cannot_shrink_it(void **state)
 {
 	(void)state;
 	struct side side;
@@ -297,7 +297,7 @@ static uint32_t dice(uint32_t sides)
 
 /* ---- one stream ---- */
 
-static void what_was_under_way_before_stays_in_its_place(void **state)
+static void bytes_under_way_before_stay_in_their_place(void **state)
 {
 	(void)state;
 	struct side side;
@@ -386,7 +386,7 @@ static void readiness_is_told_by_the_kernel(void **state)
 }
 
 /* MSG_PEEK and FIONREAD: the unread bytes at the head of the stream become more. */
-static void a_head_that_lies_there_grows(void **state)
+static void an_unread_head_grows(void **state)
 {
 	(void)state;
 	struct side side;
@@ -429,7 +429,7 @@ static void urgent_bytes_keep_their_place(void **state)
 
 /* ---- ends ---- */
 
-static void what_was_written_before_the_end_leaves(void **state)
+static void bytes_written_before_the_end_are_sent(void **state)
 {
 	(void)state;
 	for (int how = 0; how < 3; how++) {
@@ -706,15 +706,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_connections_over_smcr_have_memory),
-		cmocka_unit_test(the_configuration_may_forbid_it),
-		cmocka_unit_test(there_is_a_limit),
-		cmocka_unit_test(everybody_gets_the_same_and_cannot_shrink_it),
-		cmocka_unit_test(what_was_under_way_before_stays_in_its_place),
+		cmocka_unit_test(the_configuration_may_forbid_sharing),
+		cmocka_unit_test(shared_memory_has_a_limit),
+		cmocka_unit_test(all_processes_get_the_same_memory_and_cannot_shrink_it),
+		cmocka_unit_test(bytes_under_way_before_stay_in_their_place),
 		cmocka_unit_test(the_stream_is_whole_whoever_reads_and_writes),
 		cmocka_unit_test(readiness_is_told_by_the_kernel),
-		cmocka_unit_test(a_head_that_lies_there_grows),
+		cmocka_unit_test(an_unread_head_grows),
 		cmocka_unit_test(urgent_bytes_keep_their_place),
-		cmocka_unit_test(what_was_written_before_the_end_leaves),
+		cmocka_unit_test(bytes_written_before_the_end_are_sent),
 		cmocka_unit_test(unread_bytes_in_the_memory_are_unread_data),
 		cmocka_unit_test(a_reset_comes_behind_what_had_arrived),
 		cmocka_unit_test(the_daemons_death_is_a_reset),

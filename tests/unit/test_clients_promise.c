@@ -111,7 +111,7 @@ static void a_promise_is_served_and_its_mark_removed(void **state)
 	daemon_stop(&daemon);
 }
 
-static void the_next_daemon_serves_it_too(void **state)
+static void the_next_daemon_serves_the_promise_too(void **state)
 {
 	(void)state;
 	struct daemon_side first, second;
@@ -196,7 +196,7 @@ static void another_namespace_is_refused(void **state)
 	daemon_stop(&daemon);
 }
 
-static void what_is_not_promised_stays_plain(void **state)
+static void connections_without_a_promise_stay_plain(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -310,7 +310,7 @@ static int session_of(const struct daemon_side *daemon, uid_t uid)
 
 /* When others have all sessions, a program without one is refused, and the daemon forgets its
  * connection. */
-static void who_was_refused_is_promised_again(void **state)
+static void a_program_that_was_refused_is_promised_again(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -496,7 +496,7 @@ static void a_fallback_opens_the_gate(void **state)
 
 /* A second descriptor of the socket does not get bytes past the gate, and its use ends the
  * rendezvous. */
-static void who_speaks_beside_smcrd_ends_the_connection(void **state)
+static void a_second_sender_ends_the_connection(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -525,18 +525,18 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_promise_is_served_and_its_mark_removed),
-		cmocka_unit_test(the_next_daemon_serves_it_too),
+		cmocka_unit_test(the_next_daemon_serves_the_promise_too),
 		cmocka_unit_test(a_client_of_another_daemon_connects_again),
 		cmocka_unit_test(a_peer_that_is_gone_leaves_no_proposal_behind),
 		cmocka_unit_test(another_namespace_is_refused),
-		cmocka_unit_test(what_is_not_promised_stays_plain),
+		cmocka_unit_test(connections_without_a_promise_stay_plain),
 		cmocka_unit_test(a_user_at_its_limit_promises_nothing),
 		cmocka_unit_test(all_at_their_limit_promise_nothing),
 		cmocka_unit_test(too_many_sessions_promise_nothing),
-		cmocka_unit_test(who_was_refused_is_promised_again),
+		cmocka_unit_test(a_program_that_was_refused_is_promised_again),
 		cmocka_unit_test(a_daemon_without_descriptors_refuses_at_once),
 		cmocka_unit_test(a_fallback_opens_the_gate),
-		cmocka_unit_test(who_speaks_beside_smcrd_ends_the_connection),
+		cmocka_unit_test(a_second_sender_ends_the_connection),
 		cmocka_unit_test(both_sides_agree_while_the_policy_changes),
 	};
 	return cmocka_run_group_tests(tests, setup_group, NULL);

@@ -287,7 +287,7 @@ static void nothing_passed_so_the_socket_goes_back(void **state)
 	daemon_stop(&daemon);
 }
 
-static void once_bytes_have_passed_it_stays(void **state)
+static void once_bytes_have_passed_the_relay_stays(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -400,7 +400,7 @@ static void a_program_that_gives_up_ends_the_connect(void **state)
 
 /* The connection is made again as plain TCP. A program that may connect to some peers only must not
  * reach others through the daemon. */
-static void it_is_made_to_the_same_peer_whatever_the_program_said(void **state)
+static void the_connection_is_made_again_to_the_same_peer(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -492,10 +492,10 @@ int main(void)
 		cmocka_unit_test(a_peer_that_never_reads_is_not_waited_for_for_ever),
 		cmocka_unit_test(shutdown_of_reading_drops_what_arrives),
 		cmocka_unit_test(nothing_passed_so_the_socket_goes_back),
-		cmocka_unit_test(once_bytes_have_passed_it_stays),
+		cmocka_unit_test(once_bytes_have_passed_the_relay_stays),
 		cmocka_unit_test(a_refused_connect_is_told_once_and_the_socket_goes_back),
 		cmocka_unit_test(a_program_that_gives_up_ends_the_connect),
-		cmocka_unit_test(it_is_made_to_the_same_peer_whatever_the_program_said),
+		cmocka_unit_test(the_connection_is_made_again_to_the_same_peer),
 		cmocka_unit_test(a_reset_behind_the_end_leaves_the_end),
 		cmocka_unit_test(the_relay_passes_less_than_the_low_water_mark),
 	};

@@ -682,7 +682,7 @@ static void a_program_that_disconnects_has_its_socket_again(void **state)
 	}
 }
 
-static void linger_is_the_programs_not_ours(void **state)
+static void linger_is_the_programs_not_the_daemons(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -910,7 +910,7 @@ int main(void)
 		cmocka_unit_test(keepalive_has_a_floor),
 		cmocka_unit_test(a_relay_tells_of_the_programs_stream),
 		cmocka_unit_test(a_program_that_disconnects_has_its_socket_again),
-		cmocka_unit_test(linger_is_the_programs_not_ours),
+		cmocka_unit_test(linger_is_the_programs_not_the_daemons),
 		cmocka_unit_test(sessions_and_connections_of_a_user_are_limited),
 		cmocka_unit_test(one_daemon_a_path),
 		cmocka_unit_test(the_abstract_address_serves_programs_only),

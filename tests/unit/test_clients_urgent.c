@@ -160,7 +160,7 @@ static void the_program_is_told_before_it_reads(void **state)
 	PROVES("URG-2 URG-4");
 }
 
-static void the_relay_keeps_them_urgent(void **state)
+static void the_relay_keeps_bytes_urgent(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -198,7 +198,7 @@ int main(void)
 		cmocka_unit_test(urgent_bytes_stay_urgent),
 		cmocka_unit_test(a_new_one_waits),
 		cmocka_unit_test(the_program_is_told_before_it_reads),
-		cmocka_unit_test(the_relay_keeps_them_urgent),
+		cmocka_unit_test(the_relay_keeps_bytes_urgent),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -361,7 +361,7 @@ static void a_line_too_long_is_refused_whole(void **state)
 	config_free(&config);
 }
 
-static void what_cannot_be_read_is_an_error(void **state)
+static void files_that_cannot_be_read_are_errors(void **state)
 {
 	struct config config;
 	struct dir *dir = *state;
@@ -471,7 +471,7 @@ static void every_value_knows_where_it_came_from(void **state)
 	config_free(&config);
 }
 
-static void what_is_wrong_on_the_command_line_is_told(void **state)
+static void errors_of_the_command_line_are_told(void **state)
 {
 	struct config config;
 	struct config_notes notes = { .num = 0 };
@@ -511,7 +511,7 @@ static void load_two(const struct dir *dir, const char *first, const char *secon
 	assert_int_equal(load(dir->file, &ret[1]), 0);
 }
 
-static void what_differs_is_told_whatever_the_spelling(void **state)
+static void differences_are_told_whatever_the_spelling(void **state)
 {
 	struct config config[2];
 	char text[1024] = "";
@@ -531,7 +531,7 @@ static void what_differs_is_told_whatever_the_spelling(void **state)
 }
 
 /* Without any name in the files smcrd uses all RNICs that it finds. */
-static void no_name_means_what_is_found(void **state)
+static void without_names_all_rnics_are_used(void **state)
 {
 	struct config config[2];
 	char text[1024] = "";
@@ -567,7 +567,7 @@ static void the_order_of_ueids_matters_that_of_rules_does_not(void **state)
 	config_free(&config[1]);
 }
 
-static void what_takes_a_restart_keeps_its_value(void **state)
+static void settings_that_need_a_restart_keep_their_value(void **state)
 {
 	struct config config[2];
 	char text[1024] = "", place[128];
@@ -596,7 +596,7 @@ static void what_takes_a_restart_keeps_its_value(void **state)
 }
 
 /* A setting that was taken back at run time counts as a change if the files still have it. */
-static void what_was_taken_back_is_back_with_the_next_one(void **state)
+static void settings_taken_back_return_with_the_next_reload(void **state)
 {
 	struct config config[2];
 	char text[1024] = "";
@@ -673,7 +673,7 @@ static void rnics_come_and_go_at_run_time(void **state)
 }
 
 /* config_keep() keeps single values, so a list must never need a restart. */
-static void no_list_takes_a_restart(void **state)
+static void no_list_needs_a_restart(void **state)
 {
 	const struct config_key *key;
 	(void)state;
@@ -701,18 +701,18 @@ int main(void)
 		CASE(every_error_of_every_file_is_told),
 		CASE(many_errors_are_counted_and_not_all_kept),
 		CASE(a_line_too_long_is_refused_whole),
-		CASE(what_cannot_be_read_is_an_error),
+		CASE(files_that_cannot_be_read_are_errors),
 		CASE(pipes_and_devices_are_refused),
 		CASE(large_files_are_refused),
 		CASE(every_value_knows_where_it_came_from),
-		CASE(what_is_wrong_on_the_command_line_is_told),
-		CASE(what_differs_is_told_whatever_the_spelling),
-		CASE(no_name_means_what_is_found),
+		CASE(errors_of_the_command_line_are_told),
+		CASE(differences_are_told_whatever_the_spelling),
+		CASE(without_names_all_rnics_are_used),
 		CASE(rnics_come_and_go_at_run_time),
 		CASE(the_order_of_ueids_matters_that_of_rules_does_not),
-		CASE(what_takes_a_restart_keeps_its_value),
-		CASE(what_was_taken_back_is_back_with_the_next_one),
-		CASE(no_list_takes_a_restart),
+		CASE(settings_that_need_a_restart_keep_their_value),
+		CASE(settings_taken_back_return_with_the_next_reload),
+		CASE(no_list_needs_a_restart),
 	};
 	return cmocka_run_group_tests_name("config", tests, NULL, NULL);
 }

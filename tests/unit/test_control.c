@@ -203,7 +203,7 @@ static void bad_requests_are_refused_by_name(void **state)
 }
 
 /* Text of the asker is cut at any byte, and still makes a valid reply. */
-static void cut_words_are_told(void **state)
+static void text_that_is_cut_makes_a_valid_reply(void **state)
 {
 	char request[160] = "{\"method\":\"";
 	for (size_t i = 0; i < 63; i++)
@@ -255,7 +255,7 @@ static void only_places_of_the_view_are_taken(void **state)
 }
 
 /* A request ends where its length says, whatever bytes follow. */
-static void the_length_counts(void **state)
+static void a_request_ends_at_its_length(void **state)
 {
 	static const char request[] = "{\"method\":\"info.show\"}garbage";
 	json_t *reply = ask(*state, request, sizeof(request) - sizeof("garbage"));
@@ -393,7 +393,7 @@ static void parameters_are_checked_by_name(void **state)
 	}
 }
 
-static void what_is_not_there_is_named(void **state)
+static void missing_groups_and_links_are_named(void **state)
 {
 	static const struct {
 		const char *request, *words;
@@ -658,7 +658,7 @@ static void rules_come_and_go(void **state)
 	expect_policy(fixture, "deny port 23, deny port 25, allow");
 }
 
-static void there_is_room_for_so_many_rules(void **state)
+static void the_number_of_rules_is_limited(void **state)
 {
 	struct fixture *fixture = *state;
 	char text[32];
@@ -730,7 +730,7 @@ static void a_drain_ends_with_the_last_connection(void **state)
 	expect_text(ask_root(fixture, DRAIN_WAIT), "no connection is left");
 }
 
-static void a_drain_that_is_taken_back_fails_who_waits(void **state)
+static void a_drain_that_is_taken_back_is_an_error_for_askers(void **state)
 {
 	struct fixture *fixture = *state;
 	fixture->left = 3;
@@ -797,7 +797,7 @@ static void the_end_of_a_drain_is_told_once(void **state)
 	fixture->control.events = NULL;
 }
 
-static void a_drain_that_had_ended_is_not_taken_back_from_who_waits(void **state)
+static void a_drain_that_had_ended_is_a_success_for_askers(void **state)
 {
 	struct fixture *fixture = *state;
 	fixture->left = 1;
@@ -919,7 +919,7 @@ static void expect_lists(struct fixture *fixture, size_t failed, size_t learnt)
 	json_decref(reply);
 }
 
-static void what_was_seen_is_shown_and_forgotten(void **state)
+static void failures_and_short_places_are_shown_and_forgotten(void **state)
 {
 	struct fixture *fixture = *state;
 	struct policy *policy = fixture->control.policy;
@@ -1101,7 +1101,7 @@ static void a_judgement_names_rule_and_failure(void **state)
 	json_decref(reply);
 }
 
-static void the_host_is_told_of(void **state)
+static void the_host_is_described(void **state)
 {
 	static const char request[] = "{\"method\":\"host.show\"}";
 	json_t *reply = ask(*state, request, sizeof(request) - 1);
@@ -1367,12 +1367,12 @@ int main(void)
 		CASE(bad_requests_are_refused_by_name),
 		CASE(only_places_of_the_view_are_taken),
 		CASE(long_views_come_in_parts),
-		CASE(cut_words_are_told),
-		CASE(the_length_counts),
+		CASE(text_that_is_cut_makes_a_valid_reply),
+		CASE(a_request_ends_at_its_length),
 		CASE(a_socket_without_addresses_is_shown_without),
 		CASE(empty_lists_are_arrays),
 		CASE(parameters_are_checked_by_name),
-		CASE(what_is_not_there_is_named),
+		CASE(missing_groups_and_links_are_named),
 		CASE(only_administrators_may_change),
 		CASE(a_stranger_learns_nothing),
 		CASE(replies_come_when_commands_end),
@@ -1382,17 +1382,17 @@ int main(void)
 		CASE(an_asker_who_goes_gets_no_reply),
 		CASE(ueids_come_and_go),
 		CASE(rules_come_and_go),
-		CASE(there_is_room_for_so_many_rules),
-		CASE(what_was_seen_is_shown_and_forgotten),
+		CASE(the_number_of_rules_is_limited),
+		CASE(failures_and_short_places_are_shown_and_forgotten),
 		CASE(paths_are_shown_and_forgotten),
 		CASE(a_drain_ends_with_the_last_connection),
-		CASE(a_drain_that_is_taken_back_fails_who_waits),
+		CASE(a_drain_that_is_taken_back_is_an_error_for_askers),
 		CASE(the_end_of_a_drain_is_told_once),
-		CASE(a_drain_that_had_ended_is_not_taken_back_from_who_waits),
+		CASE(a_drain_that_had_ended_is_a_success_for_askers),
 		CASE(hits_at_the_hand_over_are_shown),
 		CASE(a_connection_is_judged_beforehand),
 		CASE(a_judgement_names_rule_and_failure),
-		CASE(the_host_is_told_of),
+		CASE(the_host_is_described),
 		CASE(connections_are_chosen),
 		CASE(filters_are_checked),
 		CASE(groups_and_links_are_chosen),

@@ -167,7 +167,7 @@ static struct policy_rule rule_of(const char *text)
 	return rule;
 }
 
-static void what_holds_is_shown_with_its_origin(void **state)
+static void values_in_force_are_shown_with_their_origin(void **state)
 {
 	struct fixture *fixture = *state;
 	uint8_t ueid[SMCR_EID_LEN];
@@ -334,7 +334,7 @@ static void a_stop_is_no_error_of_the_configuration(void **state)
 	assert_null(json_object_get(error, "errors"));
 }
 
-static void what_changed_and_what_did_not_is_in_the_reply(void **state)
+static void the_reply_has_changes_and_what_needs_a_restart(void **state)
 {
 	struct fixture *fixture = *state;
 	struct config_notes errors = { .num = 0 }, notes = { .num = 0 };
@@ -468,7 +468,7 @@ static void a_value_can_be_set_until_a_reload(void **state)
 	expect(fixture, "rnic", "soft:eth0 file 2, ");
 }
 
-static void what_cannot_be_set_is_refused(void **state)
+static void settings_that_cannot_be_set_are_refused(void **state)
 {
 	static const struct {
 		const char *key, *value, *parameter, *words;
@@ -627,7 +627,7 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		CASE(what_holds_is_shown_with_its_origin),
+		CASE(values_in_force_are_shown_with_their_origin),
 		CASE(settable_is_what_can_be_set),
 		CASE(a_ueid_of_the_files_comes_back),
 		CASE(long_lists_come_in_parts),
@@ -635,12 +635,12 @@ int main(void)
 		CASE(every_error_is_in_the_reply),
 		CASE(an_error_without_memory_for_its_words_is_told),
 		CASE(a_stop_is_no_error_of_the_configuration),
-		CASE(what_changed_and_what_did_not_is_in_the_reply),
+		CASE(the_reply_has_changes_and_what_needs_a_restart),
 		CASE(many_changes_are_counted_and_not_all_listed),
 		CASE(each_request_has_the_outcome_of_its_reload),
 		CASE(a_reload_that_cannot_begin_is_refused),
 		CASE(a_value_can_be_set_until_a_reload),
-		CASE(what_cannot_be_set_is_refused),
+		CASE(settings_that_cannot_be_set_are_refused),
 		CASE(rnics_are_added_and_removed),
 		CASE(rules_of_the_files_come_and_go_and_others_stay),
 		CASE(all_rules_can_be_exchanged),

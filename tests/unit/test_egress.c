@@ -131,7 +131,7 @@ static void other_ports_and_root_are_let_alone(void **state)
 	egress_free(egress);
 }
 
-static void what_was_refused_is_kept_when_it_ends(void **state)
+static void refusals_are_counted_on_when_the_guard_ends(void **state)
 {
 	struct egress *egress = guarded();
 	struct egress_view view;
@@ -153,7 +153,7 @@ static void what_was_refused_is_kept_when_it_ends(void **state)
 	assert_int_equal(user_sends(12345, PORT, 1), 0);
 }
 
-static void what_fails_is_said_and_tried_again(void **state)
+static void failures_are_logged_and_tried_again(void **state)
 {
 	struct egress *egress;
 	struct egress_view view;
@@ -207,8 +207,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(users_are_refused_and_named),
 		cmocka_unit_test(other_ports_and_root_are_let_alone),
-		cmocka_unit_test(what_was_refused_is_kept_when_it_ends),
-		cmocka_unit_test(what_fails_is_said_and_tried_again),
+		cmocka_unit_test(refusals_are_counted_on_when_the_guard_ends),
+		cmocka_unit_test(failures_are_logged_and_tried_again),
 		cmocka_unit_test(without_the_option_the_port_is_guarded),
 	};
 	return cmocka_run_group_tests_name("egress", tests, setup_group, teardown_group);

@@ -31,7 +31,7 @@ static void ueids_from_configuration(void **state)
 	}
 }
 
-static void what_is_no_ueid(void **state)
+static void texts_that_are_no_ueids(void **state)
 {
 	(void)state;
 	const char *const bad[] = { "",     " ",    ".A",    "-A",      "smclab",    "SMC LAB",
@@ -89,7 +89,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ueids_from_configuration),
-		cmocka_unit_test(what_is_no_ueid),
+		cmocka_unit_test(texts_that_are_no_ueids),
 		cmocka_unit_test(names_of_peers_are_harmless_text),
 		cmocka_unit_test(the_client_ranks_eids),
 	};

@@ -81,7 +81,7 @@ static void compare(const struct seen *seen, struct smcr_conn *conn)
 
 /* On each of two links every byte is announced once, in at most two pieces: the second begins at
  * the start of the element. */
-static void bytes_are_found_where_they_lie(void **state)
+static void bytes_are_found_in_their_place(void **state)
 {
 	int conns[2];
 	struct seen seen = { 0 };
@@ -159,7 +159,7 @@ static void nothing_is_found_out_of_order(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bytes_are_found_where_they_lie),
+		cmocka_unit_test(bytes_are_found_in_their_place),
 		cmocka_unit_test(nothing_is_found_out_of_order),
 	};
 	return cmocka_run_group_tests_name("engine arrivals", tests, NULL, NULL);

@@ -560,7 +560,7 @@ static void a_group_is_deleted(void **state)
 
 /* ---- wrong commands ---- */
 
-static void what_makes_no_sense(void **state)
+static void wrong_commands_are_refused(void **state)
 {
 	static const struct {
 		struct smcr_command command;
@@ -660,7 +660,7 @@ int main(void)
 		cmocka_unit_test(moves_are_waited_for),
 		cmocka_unit_test(one_of_two_links_stays),
 		cmocka_unit_test(a_group_is_deleted),
-		cmocka_unit_test(what_makes_no_sense),
+		cmocka_unit_test(wrong_commands_are_refused),
 		cmocka_unit_test(outcomes_do_not_wait),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

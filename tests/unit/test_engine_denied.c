@@ -142,7 +142,7 @@ static void genuine_ones_go_on(void **state)
 }
 
 /** A connection of which the peer has sent a CDC before is not held up until the next CDC. */
-static void the_known_do_not_wait(void **state)
+static void known_connections_do_not_wait(void **state)
 {
 	(void)state;
 	int c[2];
@@ -166,7 +166,7 @@ static void the_known_do_not_wait(void **state)
 
 /** Connections that open while the group is wary ask before they write. The answer comes at once.
  */
-static void new_ones_ask_first(void **state)
+static void new_connections_ask_first(void **state)
 {
 	(void)state;
 	int c;
@@ -230,8 +230,8 @@ int main(void)
 		cmocka_unit_test(only_the_liar_is_reset),
 		cmocka_unit_test(the_next_liar_loses_no_link),
 		cmocka_unit_test(genuine_ones_go_on),
-		cmocka_unit_test(the_known_do_not_wait),
-		cmocka_unit_test(new_ones_ask_first),
+		cmocka_unit_test(known_connections_do_not_wait),
+		cmocka_unit_test(new_connections_ask_first),
 		cmocka_unit_test(a_move_is_an_answer),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

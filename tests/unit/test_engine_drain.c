@@ -155,7 +155,7 @@ static void the_last_link_stays(void **state)
 }
 
 /** No group begins on a drained RNIC. */
-static void no_group_begins_on_it(void **state)
+static void no_group_begins_on_a_drained_rnic(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
@@ -373,7 +373,7 @@ int main(void)
 		cmocka_unit_test(links_move_and_come_back),
 		cmocka_unit_test(used_again_while_its_link_goes),
 		cmocka_unit_test(the_last_link_stays),
-		cmocka_unit_test(no_group_begins_on_it),
+		cmocka_unit_test(no_group_begins_on_a_drained_rnic),
 		cmocka_unit_test(another_one_takes_its_place),
 		cmocka_unit_test(one_of_several_keeps_a_link),
 		cmocka_unit_test(the_other_one_goes_instead),

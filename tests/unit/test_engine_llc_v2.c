@@ -305,7 +305,7 @@ static void a_client_asks_for_a_link(void **state)
 }
 
 /** A server that cannot add a link says so, at once or after an attempt. */
-static void and_is_refused(void **state)
+static void the_server_refuses_a_link(void **state)
 {
 	(void)state;
 	int c;
@@ -856,7 +856,7 @@ int main(void)
 		cmocka_unit_test(confirm_link_is_repeated),
 		cmocka_unit_test(heard_twice),
 		cmocka_unit_test(a_client_asks_for_a_link),
-		cmocka_unit_test(and_is_refused),
+		cmocka_unit_test(the_server_refuses_a_link),
 		cmocka_unit_test(refusal_of_a_command),
 		cmocka_unit_test(three_links_at_most),
 		cmocka_unit_test(long_messages_one_at_a_time),

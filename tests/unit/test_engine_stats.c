@@ -255,7 +255,7 @@ static void failovers_are_counted_and_timed(void **state)
 }
 
 /** A connection that ends while it waits for a link does not count as a failover. */
-static void who_never_moves_has_no_gap(void **state)
+static void a_connection_that_never_moves_has_no_gap(void **state)
 {
 	int c;
 	(void)state;
@@ -369,7 +369,7 @@ int main(void)
 		cmocka_unit_test(messages_have_ages_and_a_round_trip),
 		cmocka_unit_test(urgent_bytes_are_counted),
 		cmocka_unit_test(failovers_are_counted_and_timed),
-		cmocka_unit_test(who_never_moves_has_no_gap),
+		cmocka_unit_test(a_connection_that_never_moves_has_no_gap),
 		cmocka_unit_test(smaller_buffers_for_want_of_memory_are_counted),
 		cmocka_unit_test(rmbs_have_owners_and_fill),
 	};

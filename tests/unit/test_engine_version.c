@@ -69,7 +69,7 @@ static const struct decision {
 	  SMCR_REASON_VERSION_MISMATCH },
 };
 
-static void what_a_server_takes(void **state)
+static void decisions_of_a_server(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(decisions) / sizeof(decisions[0]); i++) {
@@ -143,7 +143,7 @@ static struct smcr_clc_accept message_of(const struct judgement *j, uint8_t type
 	return msg;
 }
 
-static void what_a_client_takes(void **state)
+static void decisions_of_a_client(void **state)
 {
 	(void)state;
 	struct smcr_config config = pair_config_with(C, "AB");
@@ -641,8 +641,8 @@ static void a_deployed_server(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_a_server_takes),
-		cmocka_unit_test(what_a_client_takes),
+		cmocka_unit_test(decisions_of_a_server),
+		cmocka_unit_test(decisions_of_a_client),
 		cmocka_unit_test(what_a_confirm_must_repeat),
 		cmocka_unit_test(first_and_later_contact),
 		cmocka_unit_test(version_one_is_left),

@@ -82,7 +82,7 @@ static void count_call(void *ctx)
 	++*(unsigned int *)ctx;
 }
 
-static void who_waits_is_told(void **state)
+static void readers_that_wait_are_told(void **state)
 {
 	(void)state;
 	unsigned int calls = 0;
@@ -449,7 +449,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_last_ones_are_kept),
-		cmocka_unit_test(who_waits_is_told),
+		cmocka_unit_test(readers_that_wait_are_told),
 		cmocka_unit_test(no_peer_takes_all),
 		cmocka_unit_test(one_line_of_text),
 		cmocka_unit_test(sentences),

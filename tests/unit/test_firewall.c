@@ -129,7 +129,7 @@ static void rules_that_know_flows(void **state)
 
 /* Rules about peers' addresses. Many hosts have lists of addresses from which they accept nothing;
  * these rules are not about RoCE. */
-static void what_is_uncertain(void **state)
+static void rules_about_addresses_are_uncertain(void **state)
 {
 	static const struct sample samples[] = {
 		{ IN("accept") "," RULE("in", MATCH(SADDR, "==", "'@banned'") DROP),
@@ -153,7 +153,7 @@ static void what_is_uncertain(void **state)
 }
 
 /* Statements by which only some packets reach the verdict, and statements that all packets pass. */
-static void what_restricts(void **state)
+static void statements_that_restrict(void **state)
 {
 	static const struct sample samples[] = {
 		{ IN("accept") "," RULE("in", "{'quota':{'val':10,'inv':true}}," DROP),
@@ -293,8 +293,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(plain_rules),
 		cmocka_unit_test(rules_that_know_flows),
-		cmocka_unit_test(what_is_uncertain),
-		cmocka_unit_test(what_restricts),
+		cmocka_unit_test(rules_about_addresses_are_uncertain),
+		cmocka_unit_test(statements_that_restrict),
 		cmocka_unit_test(the_rest_is_dropped),
 		cmocka_unit_test(chains),
 		cmocka_unit_test(the_place_is_named),

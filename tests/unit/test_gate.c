@@ -263,7 +263,7 @@ static void options_of_ip_hide_nothing(void **state)
 	close_ends(&ends);
 }
 
-static void what_is_no_clc_passes_and_all_behind_it(void **state)
+static void other_bytes_than_clc_pass_and_all_behind_them(void **state)
 {
 	uint8_t buf[64];
 	size_t len = a_proposal(buf);
@@ -321,7 +321,7 @@ static void roots_sockets_are_let_alone(void **state)
 	close_ends(&ends);
 }
 
-static void what_smcrd_has_said_passes_and_nothing_else(void **state)
+static void only_what_smcrd_has_announced_passes(void **state)
 {
 	uint8_t proposal[64], forged[64];
 	size_t len = a_proposal(proposal);
@@ -375,7 +375,7 @@ static void a_connection_that_falls_back_is_free(void **state)
 	close_ends(&ends);
 }
 
-static void what_others_read_is_noticed(void **state)
+static void bytes_that_others_read_are_noticed(void **state)
 {
 	uint8_t buf[64];
 	struct ends ends = connected();
@@ -404,7 +404,7 @@ static void what_others_read_is_noticed(void **state)
 }
 
 /* Bytes that others sent before smcrd looked for the first time are noticed. */
-static void what_others_wrote_before_is_noticed(void **state)
+static void bytes_that_others_sent_before_are_noticed(void **state)
 {
 	uint8_t proposal[64];
 	size_t len = a_proposal(proposal);
@@ -528,7 +528,7 @@ static void giving_the_claim_up_does_not_open_the_gate(void **state)
 }
 
 /* If the BPF programs get no memory for the socket, no connection comes about. */
-static void nor_does_a_socket_without_room(void **state)
+static void without_memory_for_a_socket_there_is_no_connection(void **state)
 {
 	uint8_t proposal[64];
 	size_t len = a_proposal(proposal);
@@ -597,19 +597,19 @@ int main(void)
 		cmocka_unit_test(a_program_cannot_speak_clc),
 		cmocka_unit_test(clc_in_small_pieces_is_clc),
 		cmocka_unit_test(options_of_ip_hide_nothing),
-		cmocka_unit_test(what_is_no_clc_passes_and_all_behind_it),
+		cmocka_unit_test(other_bytes_than_clc_pass_and_all_behind_them),
 		cmocka_unit_test(a_decline_passes_and_all_behind_it),
 		cmocka_unit_test(a_decline_that_ends_groups_is_refused),
 		cmocka_unit_test(roots_sockets_are_let_alone),
-		cmocka_unit_test(what_smcrd_has_said_passes_and_nothing_else),
+		cmocka_unit_test(only_what_smcrd_has_announced_passes),
 		cmocka_unit_test(messages_follow_each_other),
 		cmocka_unit_test(a_connection_that_falls_back_is_free),
-		cmocka_unit_test(what_others_read_is_noticed),
-		cmocka_unit_test(what_others_wrote_before_is_noticed),
+		cmocka_unit_test(bytes_that_others_read_are_noticed),
+		cmocka_unit_test(bytes_that_others_sent_before_are_noticed),
 		cmocka_unit_test(only_smcrd_says_what_it_has_said),
 		cmocka_unit_test(a_socket_that_is_connected_again_is_held_again),
 		cmocka_unit_test(giving_the_claim_up_does_not_open_the_gate),
-		cmocka_unit_test(nor_does_a_socket_without_room),
+		cmocka_unit_test(without_memory_for_a_socket_there_is_no_connection),
 		cmocka_unit_test(users_are_told_apart),
 		cmocka_unit_test(without_the_gate_all_passes),
 	};

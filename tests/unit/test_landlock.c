@@ -329,7 +329,7 @@ static bool has_what_it_needs(void)
 	       getgrnam("root") && dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
 }
 
-static void what_is_needed_stays(void **state)
+static void files_that_smcrd_needs_stay(void **state)
 {
 	(void)state;
 	only_where_confined();
@@ -347,7 +347,7 @@ int main(void)
 		TEST(signals),
 		TEST(other_files_are_given_up),
 		TEST(a_reload_goes_on_working),
-		TEST(what_is_needed_stays),
+		TEST(files_that_smcrd_needs_stay),
 	};
 	return cmocka_run_group_tests_name("landlock", tests, NULL, NULL);
 }

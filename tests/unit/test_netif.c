@@ -376,7 +376,7 @@ static void a_mac_that_answers_later_is_believed_then(void **state)
 }
 
 /* The peer has another NIC: the entry gets the new MAC though the old one still has users. */
-static void who_answers_takes_over_from_who_does_not(void **state)
+static void a_mac_that_answers_replaces_one_that_does_not(void **state)
 {
 	(void)state;
 	unsigned int t0 = peer_with(macs[0]);
@@ -404,7 +404,7 @@ static bool worked(struct neigh_keeper *keeper)
 
 /* Both NICs of a host answer for either address. The entry keeps the first MAC while its users are
  * there, and gets the second one when they are gone. */
-static void who_was_first_stays_while_he_answers(void **state)
+static void the_first_mac_stays_while_it_answers(void **state)
 {
 	(void)state;
 	uint8_t second[6];
@@ -461,7 +461,7 @@ static bool is_permanent(const struct neigh_key *key, const uint8_t mac[6])
 /* In IPv6 only the kernel can ask who has an address. To ask, it would give the permanent entry
  * up: nothing would reach the host until it answered, and nobody would write smcrd's entry again.
  * So the first MAC stays. */
-static void who_was_first_stays_in_ipv6(void **state)
+static void the_first_mac_stays_in_ipv6(void **state)
 {
 	(void)state;
 	struct neigh_doubt doubt = { 0 };
@@ -485,7 +485,7 @@ static void who_was_first_stays_in_ipv6(void **state)
 }
 
 /* The peer has another NIC: its MAC is entered when the links over the old NIC have ended. */
-static void who_answers_takes_over_in_ipv6_from_who_has_gone(void **state)
+static void a_mac_follows_in_ipv6_when_the_first_has_no_users(void **state)
 {
 	(void)state;
 	struct neigh_doubt doubt = { 0 };
@@ -549,7 +549,7 @@ static void an_entry_that_cannot_be_read_stays(void **state)
 }
 
 /* An entry that cannot be written over is deleted: until then it is still there, and smcrd's. */
-static void what_cannot_be_written_over_is_withdrawn(void **state)
+static void an_entry_that_cannot_be_written_over_is_deleted(void **state)
 {
 	(void)state;
 	struct neigh_doubt doubt = { 0 };
@@ -590,7 +590,7 @@ static void an_address_that_nobody_has_is_told(void **state)
 }
 
 /* The same if the peer has named no MAC: the host finds the MAC out, and smcrd makes no entry. */
-static void whoever_has_an_address_will_do(void **state)
+static void without_a_mac_any_host_with_the_address_will_do(void **state)
 {
 	(void)state;
 	static const uint8_t any[6], nobody[4] = { 10, 77, 0, 78 };
@@ -615,7 +615,7 @@ static void whoever_has_an_address_will_do(void **state)
 
 /* A daemon that was killed leaves its entries, and they outlive the peer's NIC: the next daemon
  * deletes them. Entries of others stay. */
-static void what_was_left_is_deleted(void **state)
+static void entries_of_a_dead_daemon_are_deleted(void **state)
 {
 	(void)state;
 	unsigned int t0 = peer_with(macs[0]);
@@ -645,7 +645,7 @@ static void what_was_left_is_deleted(void **state)
 
 /* Several daemons may serve a network namespace, and an entry does not tell which of them has made
  * it. */
-static void what_was_left_stays_while_it_may_be_anothers(void **state)
+static void entries_that_another_daemon_may_have_made_stay(void **state)
 {
 	(void)state;
 	struct neigh_doubt doubt = { 0 };
@@ -715,16 +715,16 @@ int main(void)
 		CASE(an_entry_put_over_ours_stays),
 		CASE(a_mac_that_does_not_answer_is_not_believed),
 		CASE(a_mac_that_answers_later_is_believed_then),
-		CASE(who_answers_takes_over_from_who_does_not),
-		CASE(who_was_first_stays_while_he_answers),
-		CASE(who_was_first_stays_in_ipv6),
-		CASE(who_answers_takes_over_in_ipv6_from_who_has_gone),
+		CASE(a_mac_that_answers_replaces_one_that_does_not),
+		CASE(the_first_mac_stays_while_it_answers),
+		CASE(the_first_mac_stays_in_ipv6),
+		CASE(a_mac_follows_in_ipv6_when_the_first_has_no_users),
 		CASE(an_entry_that_cannot_be_read_stays),
-		CASE(what_cannot_be_written_over_is_withdrawn),
+		CASE(an_entry_that_cannot_be_written_over_is_deleted),
 		CASE(an_address_that_nobody_has_is_told),
-		CASE(whoever_has_an_address_will_do),
-		CASE(what_was_left_is_deleted),
-		CASE(what_was_left_stays_while_it_may_be_anothers),
+		CASE(without_a_mac_any_host_with_the_address_will_do),
+		CASE(entries_of_a_dead_daemon_are_deleted),
+		CASE(entries_that_another_daemon_may_have_made_stay),
 		CASE(overrun),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -143,7 +143,7 @@ static void a_walk_shows_each_once_the_newest_first(void **state)
 
 /* Between two parts of a walk connections end before the place, behind it and at it, and new ones
  * come. */
-static void what_comes_and_goes_in_between_does_no_harm(void **state)
+static void connections_that_come_and_go_in_between_do_no_harm(void **state)
 {
 	(void)state;
 	static struct fixture f;
@@ -211,7 +211,7 @@ int main(void)
 		cmocka_unit_test(the_next_lower_number_is_found),
 		cmocka_unit_test(it_agrees_with_a_plain_list),
 		cmocka_unit_test(a_walk_shows_each_once_the_newest_first),
-		cmocka_unit_test(what_comes_and_goes_in_between_does_no_harm),
+		cmocka_unit_test(connections_that_come_and_go_in_between_do_no_harm),
 		cmocka_unit_test(any_place_is_good),
 	};
 	return cmocka_run_group_tests_name("order", tests, NULL, NULL);

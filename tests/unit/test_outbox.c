@@ -143,7 +143,7 @@ static void much_is_not_passed_on_together(void **state)
 	assert_true(add(1, 'b'));
 }
 
-static void what_does_not_fit_is_refused_whole(void **state)
+static void requests_that_do_not_fit_are_refused_whole(void **state)
 {
 	(void)state;
 	for (unsigned int i = 0; i + 2 <= OUTBOX_MOST; i += 2)
@@ -156,7 +156,7 @@ static void what_does_not_fit_is_refused_whole(void **state)
 	assert_true(add(OUTBOX_MOST - 1, 'z'));
 }
 
-static void it_is_empty_afterwards_in_any_case(void **state)
+static void the_outbox_is_empty_after_a_post(void **state)
 {
 	(void)state;
 	assert_int_equal(outbox_post(&outbox, &qp), 0);
@@ -177,8 +177,8 @@ int main(void)
 		cmocka_unit_test_setup(nothing_passes_a_send_that_came_alone, setup),
 		cmocka_unit_test_setup(nothing_passes_a_send_before_its_writes, setup),
 		cmocka_unit_test_setup(much_is_not_passed_on_together, setup),
-		cmocka_unit_test_setup(what_does_not_fit_is_refused_whole, setup),
-		cmocka_unit_test_setup(it_is_empty_afterwards_in_any_case, setup),
+		cmocka_unit_test_setup(requests_that_do_not_fit_are_refused_whole, setup),
+		cmocka_unit_test_setup(the_outbox_is_empty_after_a_post, setup),
 	};
 	return cmocka_run_group_tests_name("outbox", tests, NULL, NULL);
 }

@@ -149,7 +149,7 @@ static void a_full_disk_leaves_the_file_as_it_was(void **state)
 }
 
 /* A pipe would block a daemon that opens it for reading. */
-static void what_is_no_such_file_is_replaced(void **state)
+static void other_things_than_the_file_are_replaced(void **state)
 {
 	static const char *const wrong[] = { "", "123", "12345\n", "-001\n", "0x12\n", " 123\n" };
 	struct place place = place_make();
@@ -184,7 +184,7 @@ int main(void)
 		cmocka_unit_test(restarts_differ_through_the_file),
 		cmocka_unit_test(links_are_not_followed),
 		cmocka_unit_test(a_full_disk_leaves_the_file_as_it_was),
-		cmocka_unit_test(what_is_no_such_file_is_replaced),
+		cmocka_unit_test(other_things_than_the_file_are_replaced),
 		cmocka_unit_test(without_a_mac_it_is_local_and_random),
 	};
 	return cmocka_run_group_tests_name("peer_id", tests, NULL, NULL);

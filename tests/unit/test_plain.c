@@ -101,7 +101,7 @@ static void no_user_takes_all(void **state)
 	plain_free(plain);
 }
 
-static void what_is_shown_elsewhere_is_forgotten(void **state)
+static void connections_shown_elsewhere_are_forgotten(void **state)
 {
 	(void)state;
 	struct plain *plain = fresh();
@@ -196,7 +196,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_newest_comes_first),
 		cmocka_unit_test(no_user_takes_all),
-		cmocka_unit_test(what_is_shown_elsewhere_is_forgotten),
+		cmocka_unit_test(connections_shown_elsewhere_are_forgotten),
 		cmocka_unit_test(peers_are_counted),
 		cmocka_unit_test(many_peers_are_others),
 		cmocka_unit_test(nothing_is_known),

@@ -119,7 +119,7 @@ static void time_doubles_with_each_attempt_up_to_an_hour(void **state)
 	}
 }
 
-static void what_fails_together_counts_once(void **state)
+static void failures_at_the_same_time_count_once(void **state)
 {
 	struct fixture *fixture = *state;
 	struct failure failure = fails(fixture, peer(1, 80), FAILURE_PATH);
@@ -224,7 +224,7 @@ static void several_ports_without_an_answer_are_an_echo(void **state)
 	assert_int_equal(left(fixture, &failure), 86400);
 }
 
-static void a_peer_that_worked_echoes_nothing(void **state)
+static void a_peer_that_has_worked_is_no_echo(void **state)
 {
 	struct fixture *fixture = *state;
 	work(fixture, peer(1, 7));
@@ -290,13 +290,13 @@ int main(void)
 		CASE(a_dead_path_concerns_the_whole_peer),
 		CASE(a_server_whose_rnic_does_not_answer_concerns_its_port),
 		CASE(time_doubles_with_each_attempt_up_to_an_hour),
-		CASE(what_fails_together_counts_once),
+		CASE(failures_at_the_same_time_count_once),
 		CASE(resets_are_over_soon_at_first),
 		CASE(success_forgets_the_port_and_the_whole),
 		CASE(an_hour_of_silence_forgets),
 		CASE(operators_can_forget),
 		CASE(several_ports_without_an_answer_are_an_echo),
-		CASE(a_peer_that_worked_echoes_nothing),
+		CASE(a_peer_that_has_worked_is_no_echo),
 		CASE(the_resets_of_a_restart_are_no_echo),
 		CASE(success_ends_an_echo),
 		CASE(the_oldest_make_room),

@@ -235,7 +235,7 @@ static void count_ended(void *arg, const struct short_place *place)
 }
 
 /* A new rate applies from now on. Rate 0 makes all places forgotten. */
-static void what_is_short_can_be_changed(void **state)
+static void the_rate_can_be_changed(void **state)
 {
 	struct fixture *fixture = *state;
 	struct shorts_config config = usual;
@@ -254,7 +254,7 @@ static void what_is_short_can_be_changed(void **state)
 	assert_int_equal(until_short(fixture, 40, 2000), 0);
 }
 
-static void there_is_room_for_so_many_places(void **state)
+static void the_number_of_places_is_limited(void **state)
 {
 	struct fixture *fixture = *state;
 	const struct short_place *place;
@@ -271,7 +271,7 @@ static void there_is_room_for_so_many_places(void **state)
 }
 
 /* Places of one peer are limited. Ports of this host belong to all its users, and are not. */
-static void a_peer_has_so_many_ports(void **state)
+static void the_ports_of_a_peer_are_limited(void **state)
 {
 	struct fixture *fixture = *state;
 	const struct short_place *place;
@@ -306,9 +306,9 @@ int main(void)
 		CASE(a_place_can_be_forgotten),
 		CASE(rates_fade_in_the_view),
 		CASE(with_rate_0_nothing_is_learnt),
-		CASE(what_is_short_can_be_changed),
-		CASE(there_is_room_for_so_many_places),
-		CASE(a_peer_has_so_many_ports),
+		CASE(the_rate_can_be_changed),
+		CASE(the_number_of_places_is_limited),
+		CASE(the_ports_of_a_peer_are_limited),
 	};
 	return cmocka_run_group_tests_name("policy_shorts", tests, NULL, NULL);
 }

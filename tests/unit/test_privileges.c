@@ -112,7 +112,7 @@ static bool programs_get_no_more(void)
 }
 
 /* A program that root starts would otherwise have all capabilities of the bounding set. */
-static void what_it_starts_gets_no_more(void **state)
+static void programs_that_smcrd_starts_get_no_more(void **state)
 {
 	(void)state;
 	only_root();
@@ -157,7 +157,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(root_keeps_four_capabilities, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_it_starts_gets_no_more, setup, teardown),
+		cmocka_unit_test_setup_teardown(programs_that_smcrd_starts_get_no_more, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_directory_of_somebody_else_takes_one_more, setup,
 						teardown),
 		cmocka_unit_test(nobody_has_none_and_is_not_refused),

@@ -110,7 +110,7 @@ static void run_until(struct fixture *fixture, unsigned int loaded)
 		assert_int_equal(event_base_loop(fixture->base, EVLOOP_ONCE), 0);
 }
 
-static void what_the_file_says_now_is_heard(void **state)
+static void the_current_file_is_read(void **state)
 {
 	struct fixture *fixture = *state;
 	write_file(fixture, "max_links = 3\n");
@@ -171,7 +171,7 @@ static void a_reading_that_hangs_is_told_once(void **state)
 	assert_int_equal(fixture->slow, 2);
 }
 
-static void an_end_does_not_wait_for_it(void **state)
+static void an_end_does_not_wait_for_a_reading(void **state)
 {
 	struct fixture *fixture = *state;
 	write_file(fixture, "admin_group = slow\n");
@@ -187,10 +187,10 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		CASE(what_the_file_says_now_is_heard),
+		CASE(the_current_file_is_read),
 		CASE(requests_while_it_reads_share_the_next_reading),
 		CASE(a_reading_that_hangs_is_told_once),
-		CASE(an_end_does_not_wait_for_it),
+		CASE(an_end_does_not_wait_for_a_reading),
 	};
 	return cmocka_run_group_tests_name("reload", tests, NULL, NULL);
 }

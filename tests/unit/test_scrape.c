@@ -378,7 +378,7 @@ static void sockets_of_others_are_left_alone(void **state)
 
 /* If smcrd cannot listen at a new address, the old one stays open. It tries again at the next
  * request. */
-static void what_fails_leaves_open_what_was(void **state)
+static void a_failure_leaves_the_old_address_open(void **state)
 {
 	struct fixture *fixture = *state;
 	struct scrape *scrape = fixture->scrape;
@@ -406,7 +406,7 @@ static void what_fails_leaves_open_what_was(void **state)
 
 /* A port at all addresses and the same port at one, or two names of one path: both cannot be open
  * together. */
-static void what_is_in_its_own_way_moves(void **state)
+static void addresses_that_exclude_each_other_are_exchanged(void **state)
 {
 	struct fixture *fixture = *state;
 	struct scrape *scrape = fixture->scrape;
@@ -426,7 +426,7 @@ static void what_is_in_its_own_way_moves(void **state)
 
 /* Any user can lock a directory for as long as they like. smcrd does not wait for the lock, as it
  * would stop the event loop. */
-static void who_holds_the_directory_is_not_waited_for(void **state)
+static void a_locked_directory_is_not_waited_for(void **state)
 {
 	struct fixture *fixture = *state;
 	char path[80], text[256];
@@ -455,9 +455,11 @@ int main(void)
 		cmocka_unit_test(addresses_are_checked),
 		cmocka_unit_test_setup_teardown(tcp_is_answered_too, setup, teardown),
 		cmocka_unit_test_setup_teardown(sockets_of_others_are_left_alone, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_fails_leaves_open_what_was, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_is_in_its_own_way_moves, setup, teardown),
-		cmocka_unit_test_setup_teardown(who_holds_the_directory_is_not_waited_for, setup,
+		cmocka_unit_test_setup_teardown(a_failure_leaves_the_old_address_open, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(addresses_that_exclude_each_other_are_exchanged,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_locked_directory_is_not_waited_for, setup,
 						teardown),
 	};
 	signal(SIGPIPE, SIG_IGN); /* smcrd ignores SIGPIPE too */

@@ -157,7 +157,7 @@ static void renewed_pages_are_zero_and_the_files_are_gone(void **state)
 	close(fd);
 }
 
-static void what_cannot_be_shared_stays_as_it_is(void **state)
+static void pages_that_cannot_be_shared_stay_as_they_are(void **state)
 {
 	(void)state;
 	uint8_t *at = private_pages();
@@ -176,7 +176,7 @@ int main(void)
 		cmocka_unit_test(positions_follow_the_stream),
 		cmocka_unit_test(pages_are_shared_and_become_ones_own),
 		cmocka_unit_test(renewed_pages_are_zero_and_the_files_are_gone),
-		cmocka_unit_test(what_cannot_be_shared_stays_as_it_is),
+		cmocka_unit_test(pages_that_cannot_be_shared_stay_as_they_are),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,7 +183,7 @@ static void rows_in_order(void **state)
 	expect_order("why", "1234");
 }
 
-static void what_cannot_be_sorted(void **state)
+static void values_that_cannot_be_sorted(void **state)
 {
 	const struct object table = { "thing", .columns = columns, .num_columns = COUNT(columns) };
 	const struct object other = { "other" };
@@ -208,7 +208,7 @@ int main(void)
 		cmocka_unit_test(nothing_does_something_to_a_terminal),
 		cmocka_unit_test(the_least_important_columns_go),
 		cmocka_unit_test(rows_in_order),
-		cmocka_unit_test(what_cannot_be_sorted),
+		cmocka_unit_test(values_that_cannot_be_sorted),
 	};
 	return cmocka_run_group_tests_name("smcrctl: tables", tests, NULL, NULL);
 }

@@ -328,7 +328,7 @@ static void most_of_the_screen_is_for_connections(void **state)
 }
 
 /* Whatever there is, the frame never has more lines than the screen. */
-static void what_is_shown_fits(void **state)
+static void every_frame_fits_the_screen(void **state)
 {
 	(void)state;
 	for (size_t lines = 0; lines < 40; lines++)
@@ -464,7 +464,7 @@ int main(void)
 		CASE(another_smcrd_is_not_compared),
 		CASE(groups_have_the_rates_of_their_links),
 		cmocka_unit_test(most_of_the_screen_is_for_connections),
-		cmocka_unit_test(what_is_shown_fits),
+		cmocka_unit_test(every_frame_fits_the_screen),
 		CASE(the_busiest_come_first),
 		CASE(a_screen_has_what_fits),
 		CASE(nothing_does_something_to_the_terminal),

@@ -161,7 +161,7 @@ static void expect_done(size_t n, uint64_t wr_id, enum rnic_wc_status status)
 	assert_int_equal(side.sends[n].status, status);
 }
 
-static void what_leaves(void **state)
+static void a_write_and_a_send_leave(void **state)
 {
 	(void)state;
 	assert_int_equal(post_write(3, MTU + 1, 1), 0);
@@ -743,7 +743,7 @@ int main(void)
 {
 #define CONNECTED(f) cmocka_unit_test_setup_teardown(f, connect_one, disconnect)
 	const struct CMUnitTest tests[] = {
-		CONNECTED(what_leaves),
+		CONNECTED(a_write_and_a_send_leave),
 		CONNECTED(first_middle_last),
 		CONNECTED(acknowledgements),
 		CONNECTED(sequence_error_resends),

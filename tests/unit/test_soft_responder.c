@@ -741,7 +741,7 @@ static void destroy_at_once(struct rnic_side *on, const struct rnic_wc *wc)
 
 /* The peer's last message: the user destroys the QP in the callback of its completion. The sender
  * still gets the ACK, as from hardware. */
-static void what_was_delivered_is_acknowledged_before_the_end(void **state)
+static void delivered_messages_are_acknowledged_before_the_end(void **state)
 {
 	(void)state;
 	struct roce_packet answer;
@@ -902,7 +902,7 @@ int main(void)
 		CONNECTED(marks_are_told),
 		CONNECTED(a_neighbour_of_the_peer_puts_nothing_between),
 		CONNECTED(the_port_of_the_first_packet_that_was_due_counts),
-		CONNECTED(what_was_delivered_is_acknowledged_before_the_end),
+		CONNECTED(delivered_messages_are_acknowledged_before_the_end),
 		CONNECTED(sends_are_answered),
 		CONNECTED(first_middle_last),
 		CONNECTED(empty_write),

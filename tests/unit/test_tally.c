@@ -120,7 +120,7 @@ static uint64_t now_us(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-static void who_when_and_why(void **state)
+static void records_tell_user_time_and_reason(void **state)
 {
 	(void)state;
 	prctl(PR_SET_NAME, "a\xff\n program");
@@ -186,7 +186,7 @@ static void a_user_has_a_part_of_the_room(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(who_when_and_why, setup, teardown),
+		cmocka_unit_test_setup_teardown(records_tell_user_time_and_reason, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_user_has_a_part_of_the_room, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, setup_group, teardown_group);

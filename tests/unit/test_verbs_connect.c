@@ -101,7 +101,7 @@ static struct rnic_qp_peer peer_at(const uint8_t gid[16], bool named)
 }
 
 /** No host answers for the address: the queue pair is not connected, and nothing is left behind. */
-static void who_is_not_there(void **state)
+static void a_peer_that_nobody_answers_for(void **state)
 {
 	static const uint8_t near[] = { IPV4(10, 0, 7, 255) }, near6[16] = { 0x20, 1, [15] = 9 };
 	(void)state;
@@ -126,7 +126,7 @@ static void who_is_not_there(void **state)
 
 /** The host is asked about a peer behind a gateway that has told no MAC, and about any peer that
  *  has told one. It is not asked about addresses that tell the MAC, nor about this host. */
-static void who_is_asked_about(void **state)
+static void peers_that_the_host_is_asked_about(void **state)
 {
 	static const struct {
 		uint8_t gid[16];
@@ -152,7 +152,7 @@ static void who_is_asked_about(void **state)
 }
 
 /** The host cannot tell whether it knows the MAC. */
-static void no_word_of_the_host(void **state)
+static void a_host_that_cannot_tell(void **state)
 {
 	static const struct rnic_host_ops silent = { neigh_set, neigh_unset, NULL };
 	static const uint8_t gid[16] = { IPV4(10, 0, 4, 9) };
@@ -170,9 +170,9 @@ static void no_word_of_the_host(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(who_is_not_there, setup),
-		cmocka_unit_test_setup(who_is_asked_about, setup),
-		cmocka_unit_test_setup(no_word_of_the_host, setup),
+		cmocka_unit_test_setup(a_peer_that_nobody_answers_for, setup),
+		cmocka_unit_test_setup(peers_that_the_host_is_asked_about, setup),
+		cmocka_unit_test_setup(a_host_that_cannot_tell, setup),
 	};
 	return cmocka_run_group_tests_name("verbs_connect", tests, NULL, NULL);
 }

@@ -131,7 +131,7 @@ static void the_end_waits_for_none(void **state)
 	all_in_order(2);
 }
 
-static void an_unused_one_ends(void **state)
+static void an_unused_reaper_ends(void **state)
 {
 	verbs_reaper_end(*state, NULL);
 	verbs_reaper_end(NULL, job(quick, 0));
@@ -144,7 +144,7 @@ int main(void)
 		cmocka_unit_test_setup(jobs_are_done_in_order, setup),
 		cmocka_unit_test_setup(nobody_waits_for_one_that_takes_long, setup),
 		cmocka_unit_test_setup(the_end_waits_for_none, setup),
-		cmocka_unit_test_setup(an_unused_one_ends, setup),
+		cmocka_unit_test_setup(an_unused_reaper_ends, setup),
 	};
 	return cmocka_run_group_tests_name("verbs: reaper", tests, NULL, NULL);
 }

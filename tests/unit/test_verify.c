@@ -278,7 +278,7 @@ static void rules_keep_the_option_off(void **state)
 	close(listener);
 }
 
-static void the_last_place_counts_and_empty_ones_do_not(void **state)
+static void the_last_rule_counts_and_empty_places_do_not(void **state)
 {
 	struct sockaddr_in addr;
 	(void)state;
@@ -316,7 +316,7 @@ static void what_no_rule_allows_is_denied(void **state)
 }
 
 /* The client's side does not know the server's program. The server's side does, and denies. */
-static void a_server_is_judged_by_who_listens(void **state)
+static void a_server_is_judged_by_its_program(void **state)
 {
 	const struct ipc_claim claim = { .wanted = 1,
 					 .program = ipc_program_id("/sbin/httpd", 11) };
@@ -673,7 +673,7 @@ static void claim_as(int fd, uid_t uid)
 	assert_int_equal(status, 0);
 }
 
-static void a_listener_counts_on_who_claimed_it_last(void **state)
+static void a_listener_belongs_to_its_last_claimer(void **state)
 {
 	struct sockaddr_in addr;
 	const uid_t worker = 12345;
@@ -994,7 +994,7 @@ int main(void)
 		cmocka_unit_test(only_a_promise_is_marked),
 		cmocka_unit_test(the_programs_own_number_comes_back),
 		cmocka_unit_test(who_is_at_a_limit_promises_nothing),
-		cmocka_unit_test(a_listener_counts_on_who_claimed_it_last),
+		cmocka_unit_test(a_listener_belongs_to_its_last_claimer),
 		cmocka_unit_test(a_connect_in_progress_tells_its_peer_and_succeeds_later),
 		cmocka_unit_test(a_refused_connect_tells_the_error),
 		cmocka_unit_test(a_cancelled_wait_stays_silent),
@@ -1004,9 +1004,9 @@ int main(void)
 		cmocka_unit_test(a_connect_without_the_option_is_settled_before_it_ends),
 		cmocka_unit_test(a_claim_tells_user_and_program),
 		cmocka_unit_test(rules_keep_the_option_off),
-		cmocka_unit_test(the_last_place_counts_and_empty_ones_do_not),
+		cmocka_unit_test(the_last_rule_counts_and_empty_places_do_not),
 		cmocka_unit_test(what_no_rule_allows_is_denied),
-		cmocka_unit_test(a_server_is_judged_by_who_listens),
+		cmocka_unit_test(a_server_is_judged_by_its_program),
 		cmocka_unit_test(own_addresses_stay_tcp),
 		cmocka_unit_test(short_connections_are_left_on_tcp_but_for_a_sample),
 		cmocka_unit_test(skipped_peers_are_listed),

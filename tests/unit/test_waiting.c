@@ -37,7 +37,7 @@ static void work_after(struct fixture *f, uint64_t us)
 	f->work++;
 }
 
-static void it_looks_after_work_for_a_while(void **state)
+static void the_loop_polls_for_a_while_after_work(void **state)
 {
 	struct fixture f;
 	(void)state;
@@ -56,7 +56,7 @@ static void it_looks_after_work_for_a_while(void **state)
 	assert_int_equal(f.waiting.counts.sleeps, 3);
 }
 
-static void what_is_found_is_no_vain_look(void **state)
+static void a_poll_that_finds_work_is_not_vain(void **state)
 {
 	struct fixture f;
 	(void)state;
@@ -69,7 +69,7 @@ static void what_is_found_is_no_vain_look(void **state)
 	assert_true(f.waiting.counts.sleeps <= 1); /* before the first work */
 }
 
-static void it_ceases_where_looks_find_nothing(void **state)
+static void polling_ends_where_it_finds_nothing(void **state)
 {
 	struct fixture f;
 	(void)state;
@@ -81,7 +81,7 @@ static void it_ceases_where_looks_find_nothing(void **state)
 	assert_true(f.waiting.counts.sleeps >= 1000);
 }
 
-static void it_begins_again_where_they_would(void **state)
+static void polling_begins_again_where_it_would_find_work(void **state)
 {
 	struct fixture f;
 	(void)state;
@@ -97,7 +97,7 @@ static void it_begins_again_where_they_would(void **state)
 
 /* A request every millisecond, whose answer and ACK come soon after it: two of three polls find
  * work. */
-static void one_look_in_three_pays(void **state)
+static void two_polls_of_three_find_work(void **state)
 {
 	struct fixture f;
 	(void)state;
@@ -130,7 +130,7 @@ static void zero_always_sleeps(void **state)
 	assert_int_equal(f.waiting.counts.sleeps, 100);
 }
 
-static void how_long_it_looks_can_be_changed(void **state)
+static void the_time_of_polling_can_be_changed(void **state)
 {
 	struct fixture f;
 	(void)state;
@@ -147,13 +147,13 @@ static void how_long_it_looks_can_be_changed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(it_looks_after_work_for_a_while),
-		cmocka_unit_test(what_is_found_is_no_vain_look),
-		cmocka_unit_test(it_ceases_where_looks_find_nothing),
-		cmocka_unit_test(it_begins_again_where_they_would),
-		cmocka_unit_test(one_look_in_three_pays),
+		cmocka_unit_test(the_loop_polls_for_a_while_after_work),
+		cmocka_unit_test(a_poll_that_finds_work_is_not_vain),
+		cmocka_unit_test(polling_ends_where_it_finds_nothing),
+		cmocka_unit_test(polling_begins_again_where_it_would_find_work),
+		cmocka_unit_test(two_polls_of_three_find_work),
 		cmocka_unit_test(zero_always_sleeps),
-		cmocka_unit_test(how_long_it_looks_can_be_changed),
+		cmocka_unit_test(the_time_of_polling_can_be_changed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

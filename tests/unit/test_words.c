@@ -12,7 +12,7 @@
 #include "daemon/host/words.h"
 #include "tests/lib/tries.h"
 
-static void what_is_no_character_becomes_a_question_mark(void **state)
+static void bytes_that_are_no_character_become_question_marks(void **state)
 {
 	static const struct {
 		const char *text, *shown;
@@ -47,7 +47,7 @@ static void what_is_no_character_becomes_a_question_mark(void **state)
 }
 
 /* Any three bytes. */
-static void json_takes_it(void **state)
+static void the_text_fits_into_json(void **state)
 {
 	(void)state;
 	for (uint32_t bytes = 0; bytes < 1u << 24; bytes += 61) {
@@ -62,8 +62,8 @@ static void json_takes_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_no_character_becomes_a_question_mark),
-		cmocka_unit_test(json_takes_it),
+		cmocka_unit_test(bytes_that_are_no_character_become_question_marks),
+		cmocka_unit_test(the_text_fits_into_json),
 	};
 	return cmocka_run_group_tests_name("words", tests, NULL, NULL);
 }
