@@ -343,8 +343,8 @@ static void daemon_start_limited(struct daemon_side *daemon, const struct side_l
 	assert_true(daemon->pid >= 0);
 	if (daemon->pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (int fd = 3; fd < 256;
-		     fd++) /* the daemon shall hold no descriptor of the test */
+		/* The daemon shall hold no descriptor of the test. */
+		for (int fd = 3; fd < 256; fd++)
 			if (fd != commands[0] && fd != ready[1])
 				close(fd);
 		run_daemon(daemon->path, limits, commands[0], ready[1]);

@@ -452,7 +452,7 @@ static void link_lost_other_left(void **state)
 	assert_ptr_equal(f->conn->tx.link, f->link2);
 	connfix_free(f);
 
-	/* Both sides have said all: the link does not matter any more. */
+	/* The own C has completed: the link does not matter any more. */
 	f = connfix_new(&params);
 	smcr_conn_close(f->conn, false);
 	connfix_complete(f);

@@ -40,10 +40,10 @@ static void wrong_calls_are_refused(void **state)
 	refuses(busfix, "", "TestLink", "uu", 1, 1);
 	busfix_expect_error(busfix_ask(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, "Nonsense", ""),
 			    SD_BUS_ERROR_UNKNOWN_METHOD, "Nonsense");
+	/* The path already names the link. */
 	busfix_expect_error(busfix_ask(busfix, "/org/smcrd/link/1_1", "org.smcrd.Link1", "Delete",
 				       "a{sv}", 1, "link", "y", 2),
-			    SD_BUS_ERROR_INVALID_ARGS,
-			    "twice"); /* the path already names the link */
+			    SD_BUS_ERROR_INVALID_ARGS, "twice");
 }
 
 /* If each beginning of such a path were looked up, one call would take a third of a second. */

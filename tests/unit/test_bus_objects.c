@@ -117,7 +117,7 @@ static const char *emission_of(const char *text, const char *property)
 	return how;
 }
 
-/* Who caches properties, as GDBus and sd-bus do, must know of which a signal comes. */
+/* Programs that cache properties, as GDBus and sd-bus do, must know which changes are signalled. */
 static void introspection_says_which_changes_are_told(void **state)
 {
 	static const char *const paths[] = { BUSFIX_ROOT, LINKGROUP, LINK("1") };

@@ -101,8 +101,8 @@ static void asking_for_all_has_a_part_of_the_time(void **state)
 	busfix->makes_up = true;
 	busfix->made_up = 1000;
 	busfix_on_the_bus(state);
-	for (int i = 0; i < BUS_MAX_ALL_A_SECOND - 1;
-	     i++) /* as many as one connection may ask for */
+	/* As many as one connection may ask for. */
+	for (int i = 0; i < BUS_MAX_ALL_A_SECOND - 1; i++)
 		busfix_start(busfix, BUSFIX_ROOT, OBJECT_MANAGER, "GetManagedObjects", "");
 	busfix_until(busfix, busfix->limited > 0);
 }
@@ -238,8 +238,8 @@ static void objects_that_come_and_go_are_told(void **state)
 	busfix_until(busfix, heard.removed == 1);
 	assert_string_equal(heard.path, LINK("1005"));
 	assert_true(heard.interfaces);
-	assert_int_equal(heard.added,
-			 3); /* objects that were there before are not signalled again */
+	/* Objects that were there before are not signalled again. */
+	assert_int_equal(heard.added, 3);
 	assert_int_equal(heard.changed, 0);
 }
 

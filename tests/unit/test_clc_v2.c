@@ -316,8 +316,8 @@ static void reserved_fields_are_ignored(void **state)
 	for (size_t at = 52; at < 80; at++)
 		reserved_bits_change_nothing(PROPOSAL_R2, at, 0xFF);
 	reserved_bits_change_nothing(PROPOSAL_R2, 82, 0xFF);
-	reserved_bits_change_nothing(PROPOSAL_R2, 83,
-				     0x0F); /* the last bit tells of a system EID */
+	/* The last bit tells of a system EID. */
+	reserved_bits_change_nothing(PROPOSAL_R2, 83, 0x0F);
 	for (size_t at = 84; at < 88; at++)
 		reserved_bits_change_nothing(PROPOSAL_R2, at, 0xFF);
 	for (size_t at = 108; at < 120; at++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CONTROL requests whose reply comes later, and what user the daemon takes the asker for. */
+/* CONTROL requests whose reply comes later, and the user that the daemon takes the asker for. */
 #include <grp.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

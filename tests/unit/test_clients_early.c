@@ -221,8 +221,8 @@ static void a_peer_that_is_gone_by_then_is_a_reset(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
-	struct tcp tcp =
-		connect_tcp(); /* its listener is closed: no second connection is possible */
+	/* Its listener is closed: no second connection is possible. */
+	struct tcp tcp = connect_tcp();
 	start(&daemon);
 	int pair = released(&daemon, &tcp);
 	break_it(&daemon, &tcp, 'g');

@@ -101,8 +101,8 @@ static void info_tells_why_a_connection_is_relayed(void **state)
 	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_CONNECTING);
 	struct ipc_info info;
 	int session = session_open(&daemon);
-	ask_info(session, IPC_INFO_WAIT,
-		 pair); /* the end of the TCP handshake may not be known yet */
+	/* The end of the TCP handshake may not be known yet. */
+	ask_info(session, IPC_INFO_WAIT, pair);
 	info = receive_info(session);
 	assert_int_equal(info.mode, IPC_MODE_TCP);
 	assert_int_equal(info.flags, IPC_INFO_BYTES | IPC_INFO_RELAYED);

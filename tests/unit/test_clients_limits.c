@@ -79,7 +79,8 @@ static void users_leave_sessions_to_others(void **state)
 	daemon_stop(&daemon);
 }
 
-/* Users have all their sessions: whoever administers smcrd can still look at it and act. */
+/* Users have all the sessions that they may have. Administrators still get one, to look and to act.
+ */
 static void administrators_have_sessions_of_their_own(void **state)
 {
 	(void)state;

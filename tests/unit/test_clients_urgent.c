@@ -45,7 +45,7 @@ static void expect_piece(int fd, const char *text)
 	assert_string_equal(buf, text);
 }
 
-/* Reads what send_urgent() sent, as programs do that know of urgent data. */
+/* Reads the bytes of send_urgent() as a program does that knows of urgent data. */
 static void expect_urgent(int fd, bool in_line)
 {
 	char byte = 0;

@@ -603,7 +603,7 @@ static void peer_fin_close_wait_closed(void **state)
 }
 
 /* Before another connection gets the element, all that the last peer may have written is zeroed.
- * That is what the peer has told if C came, else the whole element. */
+ * After C that is as far as the peer's cursor went; otherwise it is the whole element. */
 static void what_is_zeroed_next(void **state)
 {
 	(void)state;

@@ -390,8 +390,8 @@ static void pipes_and_devices_are_refused(void **state)
 	assert_int_equal(load(dir->file, &config), -EINVAL);
 	assert_non_null(strstr(errors, "is no regular file"));
 	unlink(dir->more);
-	assert_int_equal(symlink("/dev/null", dir->more),
-			 0); /* as administrators switch a file off */
+	/* As administrators switch a file off. */
+	assert_int_equal(symlink("/dev/null", dir->more), 0);
 	assert_int_equal(load(dir->file, &config), 0);
 	config_free(&config);
 	unlink(dir->file);

@@ -528,8 +528,8 @@ static void results_of_added_links(void **state)
 	const char *keys[] = { "link", "connections", "rtt_us" };
 	for (size_t i = 0; i < 3; i++)
 		assert_true(json_is_null(result_of(fixture->reply, keys[i])));
-	control_command_done(&fixture->control, 2,
-			     &asked); /* nobody waits for this outcome any more */
+	/* Nobody waits for this outcome any more. */
+	control_command_done(&fixture->control, 2, &asked);
 	assert_int_equal(fixture->num_replies, 2);
 }
 
@@ -1023,8 +1023,8 @@ static void hits_at_the_hand_over_are_shown(void **state)
 	json_decref(reply);
 }
 
-/* Asks without rights for what speaks against SMC-R, and compares with names such as "no-bpf
- * local-policy". */
+/* A user without rights asks for the reasons against SMC-R. They have to be `reasons`, such as
+ * "no-bpf local-policy". */
 static void expect_reasons(struct fixture *fixture, const char *params, const char *reasons)
 {
 	char request[256], names[256] = "";

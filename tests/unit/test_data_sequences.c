@@ -225,8 +225,8 @@ static void send_buffer(void **state)
 	assert_int_equal(connfix_space(f), 0);
 	connfix_peer_reads_all(f);
 	connfix_peer_cdc(f);
-	assert_int_equal(connfix_space(f),
-			 0); /* the peer has read them, but they have not completed */
+	/* The peer has read them, but they have not completed. */
+	assert_int_equal(connfix_space(f), 0);
 	assert_int_equal(f->writable, 0);
 	connfix_complete_n(f, 2);
 	assert_int_equal(connfix_space(f), 3000);

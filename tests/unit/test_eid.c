@@ -59,8 +59,8 @@ static void names_of_peers_are_harmless_text(void **state)
 	memset(eid, ' ', sizeof(eid));
 	smcr_eid_text(eid, text);
 	assert_string_equal(text, "");
-	memset(eid, 0,
-	       sizeof(eid)); /* release 0 sends zeros for a host name that it does not know */
+	/* Release 0 sends zeros for a host name that it does not know. */
+	memset(eid, 0, sizeof(eid));
 	smcr_eid_text(eid, text);
 	assert_string_equal(text, "");
 }

@@ -85,8 +85,8 @@ static uint32_t join(struct crowd *crowd, uint32_t uid, uint8_t peer, uint32_t r
 	return conn->rx.element.size;
 }
 
-/** A user who asks for the largest buffers gets them until they are this user's part of the memory.
- *  Then the user gets what everybody gets. Others still get more than the smallest. */
+/** A user who asks for the largest buffers gets them until this user's share of the memory is used.
+ *  After that the user gets buffers as everybody does. Others still get more than the smallest. */
 static void large_buffers_asked_for(void **state)
 {
 	(void)state;

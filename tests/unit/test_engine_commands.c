@@ -30,8 +30,8 @@ static struct smcr_command_result command(struct pair *pair, int side, struct sm
 	uint64_t id;
 	unsigned int before = pair->side[side].commands_done;
 	assert_int_equal(start(pair, side, what, &id), 0);
-	assert_int_equal(pair->side[side].commands_done,
-			 before); /* never told from inside the call */
+	/* Never told from inside the call. */
+	assert_int_equal(pair->side[side].commands_done, before);
 	pair_pump(pair);
 	assert_int_equal(pair->side[side].commands_done, before + 1);
 	assert_int_equal(pair->side[side].command_id, id);
@@ -363,8 +363,8 @@ static void own_writes_move(void **state)
 		assert_int_equal(result.error, 0);
 		assert_int_equal(result.connections, 2);
 		assert_int_equal(on_link(pair, side, 1), 0);
-		assert_int_equal(on_link(pair, !side, 1),
-				 2); /* the peer chooses links for itself */
+		/* The peer chooses links for itself. */
+		assert_int_equal(on_link(pair, !side, 1), 2);
 		exchange_all(pair, c);
 		(void)pair_connected(pair);
 		assert_int_equal(on_link(pair, side, 1), 0);
@@ -439,8 +439,8 @@ static void moves_are_waited_for(void **state)
 			int c[4];
 			uint64_t id;
 			struct pair *pair = loaded(c);
-			if (i >=
-			    3) { /* all connections on link 1, so that there are some to spread */
+			/* All connections on link 1, so that there are some to spread. */
+			if (i >= 3) {
 				(void)command(pair, side,
 					      (struct smcr_command){ .type = SMCR_COMMAND_FAILOVER,
 								     .to = 1 });

@@ -740,8 +740,8 @@ static void server_gives_up_without_a_word(void **state)
 		pair_clear_log(pair);
 		ask_for_third(pair, &hush);
 		pair_run(pair, patience - SECOND);
-		assert_int_equal(test_link(pair, C, 1),
-				 0); /* says nothing as long as there is time */
+		/* The server has time left, so its answer to TEST LINK decides nothing yet. */
+		assert_int_equal(test_link(pair, C, 1), 0);
 		pair_run(pair, SECOND - 100000);
 		assert_true(hush.pick[0].seen > 0);
 		assert_int_equal(hush.pick[1].seen, rows[i].asks);
@@ -872,7 +872,8 @@ static void add_link_on_a_dead_carrier(void **state)
 		int c = pair_connected(pair);
 		ask_for_third(pair, &hush);
 		pair_run(pair, 5 * SECOND);
-		assert_int_equal(test_link(pair, !quiet, 2), 0); /* link 2 is not concerned */
+		/* A test of link 2 decides nothing. */
+		assert_int_equal(test_link(pair, !quiet, 2), 0);
 		pair_run(pair, 2900000);
 		assert_int_equal(hush.pick[1].seen, 1);
 		assert_int_not_equal(pair_link_view(pair, !quiet, 3).state, SMCR_LINK_FAILED);

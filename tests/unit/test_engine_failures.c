@@ -334,8 +334,8 @@ static void rmb_goes_while_add_link_lists_it(void **state)
 	assert_int_equal(pair_lgr_view(pair, C).num_rmbs, 3);
 	pick.verdict = PAIR_LOSE;
 	pair_run(pair, SECOND / 2);
-	assert_int_equal(pair_link_view(pair, C, 3).state,
-			 SMCR_LINK_ACTIVE); /* link 2 was rejected */
+	/* Link 2 was rejected. */
+	assert_int_equal(pair_link_view(pair, C, 3).state, SMCR_LINK_ACTIVE);
 	pair_run(pair, 2 * SECOND);
 	assert_int_equal(pair_lgr_view(pair, C).num_rmbs, 2);
 	pair_exchange(pair, c[0]);

@@ -673,8 +673,8 @@ static void gates(void **state)
 static void second_link_fails(void **state)
 {
 	struct smcr_config config = pair_config(S);
-	config.fc_send_timeout_server =
-		5000000; /* long enough that the client's rules are seen too */
+	/* Long enough that the client's rules are seen too. */
+	config.fc_send_timeout_server = 5000000;
 	(void)state;
 	struct pair *pair = pair_new(&config, NULL, 2, 2);
 	struct pair_pick pick = {
@@ -706,8 +706,8 @@ static void second_path_is_dead(void **state)
 	int c = pair_connect(pair, C);
 	pair_run(pair, 900000);
 	assert_false(pair_both_established(pair, c));
-	pair_run(pair,
-		 200000); /* the server does not wait until the RNIC has used up its retries */
+	/* The server does not wait until the RNIC has used up its retries. */
+	pair_run(pair, 200000);
 	assert_true(pair_both_established(pair, c));
 	assert_string_equal(pair_lgr_view(pair, S).type, "single");
 	pair_exchange(pair, c);

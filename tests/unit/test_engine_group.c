@@ -39,8 +39,8 @@ static void idle_group(void **state)
 	pair_close(pair, c);
 	pair_run(pair, 599ull * SECOND);
 	assert_non_null(pair_lgr(pair, S));
-	c = pair_connected(
-		pair); /* kept for the next connection, which starts the idle time anew */
+	/* Kept for the next connection, which starts the idle time anew. */
+	c = pair_connected(pair);
 	assert_false(pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept.first_contact);
 	pair_close(pair, c);
 	pair_run(pair, 599ull * SECOND);

@@ -254,7 +254,8 @@ static enum pair_verdict refuse(struct pair *pair, const struct pair_msg *msg, v
 	return r->times > 0 ? PAIR_LOSE : PAIR_PASS;
 }
 
-/** How long a refused side waits: not long, as what it waits for has been sent already. */
+/** How long a refused side waits before it tries again. A short time is enough: the message that it
+ *  waits for has been sent already. */
 #define RETRY_PAUSE 100000
 
 /** One connection has its side's RMB refused `times` times. */

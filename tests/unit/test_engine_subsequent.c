@@ -781,8 +781,8 @@ static void server_starts_anew(void **state)
 	pair_start_engine(&pair->side[S], &config);
 	assert_int_equal(smcr_engine_device_add(pair->side[S].engine, &pair->side[S].devices[0]),
 			 0);
-	int second =
-		pair_connected(pair); /* PLG-2: another group, with a QP and an RMB of its own */
+	/* PLG-2: another group, with a QP and an RMB of its own. */
+	int second = pair_connected(pair);
 	assert_int_equal(pair_num_qps(pair, C), 2);
 	pair_exchange(pair, second);
 	pair_send(pair, c, C, 10, 1); /* the old connection finds its link dead */

@@ -280,7 +280,8 @@ static void ends_are_repeated(void **state)
 	expect_validation(f, 0);
 	expect_flags(f, 0, C);
 	connfix_complete(f);
-	connfix_break_link(f, f->link2); /* both sides have sent all: no link is needed any more */
+	/* The own C has completed: no link is needed any more. */
+	connfix_break_link(f, f->link2);
 	expect_none(f);
 	connfix_free(f);
 	PROVES("FO-9 CLOSE-3");

@@ -480,8 +480,8 @@ static void other_names_are_not_ours(void **state)
 	/* a port with digits missing is a port too */
 	for (size_t len = 0; len < strlen(good) - 4; len++)
 		assert_int_equal(decode_name(good, len), -EINVAL);
-	assert_int_equal(decode_name(good, sizeof(good)),
-			 -EINVAL); /* names have no NUL at their end */
+	/* Names have no NUL at their end. */
+	assert_int_equal(decode_name(good, sizeof(good)), -EINVAL);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		TRIES("%s", bad[i]);
 		assert_int_equal(decode_name(bad[i], strlen(bad[i])), -EINVAL);

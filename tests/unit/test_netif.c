@@ -470,8 +470,8 @@ static void the_first_mac_stays_in_ipv6(void **state)
 	assert_int_equal(neigh_keeper_new(note_doubt, &doubt, &keeper), 0);
 	neigh_keeper_want(keeper, &key, macs[0]);
 	EXPECT(worked(keeper) && is_permanent(&key, macs[0]));
-	doubt.key.ifindex =
-		0; /* there may have been a doubt while the address was not usable yet */
+	/* There may have been a doubt while the address was not usable yet. */
+	doubt.key.ifindex = 0;
 	neigh_keeper_want(keeper, &key, macs[2]);
 	EXPECT(worked(keeper) && doubt.key.ifindex);
 	assert_memory_equal(doubt.mac, macs[2], 6);
@@ -494,8 +494,8 @@ static void a_mac_follows_in_ipv6_when_the_first_has_no_users(void **state)
 	assert_int_equal(neigh_keeper_new(note_doubt, &doubt, &keeper), 0);
 	neigh_keeper_want(keeper, &key, macs[0]);
 	EXPECT(worked(keeper) && is_permanent(&key, macs[0]));
-	doubt.key.ifindex =
-		0; /* there may have been a doubt while the address was not usable yet */
+	/* There may have been a doubt while the address was not usable yet. */
+	doubt.key.ifindex = 0;
 	peer_gets(macs[1]);
 	neigh_keeper_want(keeper, &key, macs[1]);
 	EXPECT(worked(keeper) && doubt.key.ifindex);

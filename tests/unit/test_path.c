@@ -82,8 +82,8 @@ static void readers_take_what_was_published(void **state)
 	assert_true(path_reader_unchanged(&page, taken));
 	assert_true(path_reader_look(&page, &other));
 	assert_true(path_reader_take(&page, taken, 20));
-	assert_false(
-		path_reader_take(&page, other, 5)); /* the other reader has taken these bytes */
+	/* The other reader has taken these bytes. */
+	assert_false(path_reader_take(&page, other, 5));
 	assert_false(path_reader_unchanged(&page, other));
 	assert_int_equal(path_rx_load(&rx), 0);
 	assert_int_equal(rx.taken, 1020);
@@ -212,8 +212,8 @@ static void bytes_of_the_pair_come_behind(void **state)
 	assert_false(path_writer_lock(&page));
 	path_writer_unlock(&page); /* a writer that does not hold the lock */
 	assert_false(path_writer_lock(&page));
-	assert_int_equal(path_tx_put(&tx, 3),
-			 -EPROTO); /* the daemon has not read `committed` yet */
+	/* The daemon has not read `committed` yet. */
+	assert_int_equal(path_tx_put(&tx, 3), -EPROTO);
 	assert_int_equal(path_tx_load(&tx), 0);
 	path_tx_set_backlog(&tx, true);
 	assert_true(path_writer_backlog(&page));

@@ -202,8 +202,8 @@ static void several_ports_without_an_answer_are_an_echo(void **state)
 	for (uint16_t port = 1; port <= 2; port++) {
 		failure = fails(fixture, peer(1, port), FAILURE_ANSWER);
 		assert_int_equal(failure.kind, FAILURE_ANSWER);
-		fails(fixture, peer(2, port),
-		      FAILURE_ANSWER); /* ports of another peer do not count */
+		/* Ports of another peer do not count. */
+		fails(fixture, peer(2, port), FAILURE_ANSWER);
 	}
 	failure = fails(fixture, peer(1, 1), FAILURE_ANSWER); /* the same port counts once */
 	assert_int_equal(failure.kind, FAILURE_ANSWER);

@@ -68,8 +68,8 @@ static void refused_names(void **state)
 	assert_int_equal(try_open("eth0", error), -EINVAL);
 	assert_non_null(strstr(error, "soft:IFNAME"));
 	assert_int_equal(try_open("soft:t0", error), 0);
-	assert_int_equal(try_open("soft:t0", error),
-			 0); /* the first device has given the port back */
+	/* The first device has given the port back. */
+	assert_int_equal(try_open("soft:t0", error), 0);
 }
 
 /* Starts a process that holds the port until it is killed. */

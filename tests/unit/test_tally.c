@@ -152,8 +152,8 @@ static void records_tell_user_time_and_reason(void **state)
 	assert_int_equal(told.last.peer.port, ntohs(addr.sin_port));
 	assert_memory_equal(told.last.peer.ip, &addr.sin_addr, 4);
 	assert_int_equal(counted(SMCR_REASON_NO_DAEMON).connections, 1);
-	assert_int_equal(connect_once(false, 0x12345678),
-			 1); /* libraries do not give this reason */
+	/* Libraries do not give this reason. */
+	assert_int_equal(connect_once(false, 0x12345678), 1);
 	assert_int_equal(counted(0x12345678).connections, 0);
 }
 

@@ -58,8 +58,8 @@ static void finds_it_among_other_options(void **state)
 		FIND(2, 4, 5, 0xB4, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7, 1, 1, SMCR),
 		1);
 	assert_int_equal(FIND(SMCR, 1, 1, 0), 1);
-	assert_int_equal(FIND(0xFE, 4, 0xF9, 0x89, SMCR),
-			 1); /* behind the option of TCP Fast Open */
+	/* Behind the option of TCP Fast Open. */
+	assert_int_equal(FIND(0xFE, 4, 0xF9, 0x89, SMCR), 1);
 	PROVES("TCPO-7");
 }
 
@@ -72,8 +72,8 @@ static void other_experiments_are_not_smcr(void **state)
 	assert_int_equal(FIND(0xFE, 4, 0xE2, 0xD4), 0);
 	assert_int_equal(FIND(0xFE, 8, 0xE2, 0xD4, 0xC3, 0xD9, 0, 0), 0);
 	assert_int_equal(FIND(0xFE, 5, 0xE2, 0xD4, 0xC3), 0);
-	assert_int_equal(FIND(0xFD, 6, 0xE2, 0xD4, 0xC3, 0xD9),
-			 0); /* the other kind for experiments */
+	/* The other kind for experiments. */
+	assert_int_equal(FIND(0xFD, 6, 0xE2, 0xD4, 0xC3, 0xD9), 0);
 	assert_int_equal(FIND(0xFE, 2), 0);
 	assert_int_equal(FIND(1, 0, SMCR), 0); /* behind the end of the list */
 	PROVES("TCPO-7");

@@ -706,8 +706,8 @@ static void stream_of_marks(void **state)
 			uint32_t gap = gaps[g], marks = 0, turn = 0;
 			connfix_new_pair(&params, &params, &a, &b);
 			while (marks < 20) {
-				assert_in_range(turn, 0,
-						1000); /* the stream does not stand still */
+				/* The stream does not stand still. */
+				assert_in_range(turn, 0, 1000);
 				uint64_t sent = a->conn->tx.committed;
 				uint64_t part = gap - sent % gap, space = connfix_space(a);
 				if (part > 3000)

@@ -17,8 +17,8 @@
 #define PATIENCE_S 60
 
 static sem_t gate, over;
-static unsigned int done[JOBS + 1],
-	num_done; /* numbers of the jobs that are done, in their order */
+/* Numbers of the jobs that are done, in their order. */
+static unsigned int done[JOBS + 1], num_done;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct numbered {
