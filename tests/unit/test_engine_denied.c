@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A peer's program is offered an element that the peer's RMB does not have: the peer's RNIC
- * denies the write (A69). That costs one link, once, and the liar its connection. Other
- * connections go on. */
+/* An Accept names an element that the peer's RMB does not have, so the peer's RNIC denies the write
+ * there (A69). That costs one link, once, and the liar its connection. Other connections go on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
