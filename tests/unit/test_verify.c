@@ -465,7 +465,7 @@ static void an_unclaimed_socket_is_refused(void **state)
 	assert_refused(ends.client, IPC_HANDOVER_CONNECTED, -EACCES, "not claimed");
 	assert_int_equal(rdv_verify_socket(NULL, ends.client, IPC_HANDOVER_CONNECTED, &verdict),
 			 -EOPNOTSUPP);
-	/* All that is known of the socket is filled in, though the kind does not fit. */
+	/* Only the claim is missing: all that is known of the socket is filled in. */
 	assert_int_equal(verdict.peer.port, ntohs(ends.addr.sin_port));
 	close_ends(&ends);
 }
