@@ -13,6 +13,7 @@
 #include "daemon/engine/rendezvous.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S     PAIR_SERVER
 #define C     PAIR_CLIENT
@@ -135,6 +136,36 @@ static void the_last_sixteenth(void **state)
 	PROVES("RMB-12");
 }
 
+/** Connections that have ended leave their buffers to the group for a while, up to nearly all of
+ * the budget. Peers that come meanwhile get memory all the same. */
+static void memory_of_ended_connections_keeps_no_peer_out(void **state)
+{
+	enum { PEERS = 32, OF_AN_ADDRESS = 16 };
+	(void)state;
+	struct crowd crowd = crowd_new();
+	struct pair *pair = crowd.pair;
+	struct smcr_clc_msg msg = pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc;
+	while (join(&crowd, GREED, 7, 0, 0))
+		;
+	while (crowd.count)
+		smcr_conn_free(crowd.conns[--crowd.count]);
+	assert_in_range(crowd.engine->memory_held, 0, 2 * MIB);
+	assert_in_range(crowd.engine->memory_used, 950 * MIB, GIB);
+	for (int i = 0; i < PEERS; i++) {
+		TRIES("peer %d", i);
+		pair->side[S].far = i >= OF_AN_ADDRESS; /* another host */
+		int c = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+		msg.proposal.peer_id[0] = 0x79;
+		msg.proposal.peer_id[1] = (uint8_t)i;
+		pair_inject_clc(pair, c, C, &msg);
+		pair_pump(pair);
+		assert_int_equal(pair_end(pair, c, S)->fallback, 0);
+		assert_int_equal(pair_end(pair, c, S)->failed, 0);
+	}
+	assert_in_range(crowd.engine->memory_used, 950 * MIB, GIB);
+	crowd_free(&crowd);
+}
+
 /** Proposals of many instances behind one address, which never go on: few are answered by an
  *  Accept, and those take little memory. Other hosts do not notice. */
 static void half_open(void **state)
@@ -189,6 +220,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(large_buffers_asked_for),
 		cmocka_unit_test(the_last_sixteenth),
+		cmocka_unit_test(memory_of_ended_connections_keeps_no_peer_out),
 		cmocka_unit_test(half_open),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
