@@ -309,7 +309,7 @@ static void test_threads(void **state)
 	for (int i = 0; i < 5; i++) {
 		pid_t pid = fork();
 		if (pid == 0) {
-			alarm(20);
+			alarm(120);
 			unexpected = 0;
 			connect_once(-1);
 			connect_once(epoll_create1(0));
@@ -447,7 +447,7 @@ static void test_closefrom(void **state)
 	(void)state;
 	pid_t pid = fork();
 	if (pid == 0) {
-		alarm(20);
+		alarm(120);
 		syscall(SYS_close_range, 0, ~0U, 0);
 		int fd = socket(AF_INET, SOCK_STREAM, 0);
 		if (fd != 0 || pre_net_connect(fd, &server) != 0)
