@@ -195,6 +195,7 @@ linked_again() {
 			2>"$HOSTS_DIR/client.out"
 		client=$!
 		until_true 10 shows "$host" connection 'any(.[]; .tx_bytes > 1000000 and (.ended | not))'
+		until_true 10 shows "$host" linkgroup 'length == 1 and .[0].connections == 1' # the one before has gone
 		result "$host" linkgroup delete "$(group "$host")" |
 			jq -e '.connections == 1 and .link == null and .requested == false'
 		status=0
@@ -287,7 +288,7 @@ has_links_over() {
 	[[ $(ctl b doctor) == *"problem: every active RNIC is drained, so new connections are plain TCP; "* ]]
 	until_true 20 eval '[ "$(json b link ".link | length")" = 1 ]'
 	run ! on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 10
-	shows b connection 'any(.fallback_reason == "no-device")'
+	until_true 5 shows b connection 'any(.fallback_reason == "no-device")'
 	ctl b device enable soft:eth0
 	ctl b device enable soft:eth1
 	until_true "$FAILOVER_PATIENCE" symmetric
@@ -321,8 +322,8 @@ carries() {
 	# its listeners do not promise SMC-R, and its programs get TCP
 	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 10000
 	on a "$RUN" "$PROGRAMS/echo_client" "$CLIENT" 7002 --bytes 10000
-	shows b connection 'any(.fallback_reason == "peer-no-smc" and (.peer // "" | endswith(":7001")))'
-	shows a connection '[.[] | select(.fallback_reason == "draining")] | length == 2'
+	until_true 5 shows b connection 'any(.fallback_reason == "peer-no-smc" and (.peer // "" | endswith(":7001")))'
+	until_true 5 shows a connection '[.[] | select(.fallback_reason == "draining")] | length == 2'
 	run ! on a "$RUN" --require "$PROGRAMS/echo_client" "$CLIENT" 7002 --bytes 1000
 	run -1 smcrctl_on a -j check "$CLIENT" 7002
 	jq -e '.check.reason == "draining"' <<<"$output"
@@ -399,7 +400,7 @@ carries() {
 	# every user may look
 	as 65534 a link
 	as "65534,$games" a link test "$link"
-	grep -q 'link.test .*by uid 65534, pid' "$HOSTS_DIR/a.log"
+	until_true 5 grep -q 'link.test .*by uid 65534, pid' "$HOSTS_DIR/a.log"
 	busy_end
 }
 

@@ -86,7 +86,8 @@ mix() {
 		start_on b "$RUN" --require "$PROGRAMS/mix" connect "$SERVER" $((7000 + round)) \
 			10000000000 "$round" >"$HOSTS_DIR/mix.b"
 		other=$!
-		until_true 10 shows a connection 'any((.ended | not) and .shared_rx_bytes > 100000)'
+		until_true 10 shows a connection "any((.local | endswith(\":$((7000 + round))\")) and
+			(.ended | not) and .shared_rx_bytes > 100000)" # not that of the round before
 		sleep "0.$((RANDOM % 5))"
 		case $((round % 3)) in
 		0)
