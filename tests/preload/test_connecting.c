@@ -426,7 +426,9 @@ static void on_alarm(int number)
 static int connect_with(int fd, const union ipc_addr *addr, bool by_signal)
 {
 	const struct timeval limit = { .tv_usec = 100000 };
-	const struct itimerval soon = { .it_value = limit };
+	/* Again and again: a busy machine may not be in connect() yet when the first one comes. */
+	const struct itimerval soon = { limit, limit };
+	const struct itimerval never = { { 0 }, { 0 } };
 	struct sigaction action = { .sa_handler = on_alarm }, before;
 	sigaction(SIGALRM, &action, &before);
 	if (by_signal)
@@ -434,6 +436,7 @@ static int connect_with(int fd, const union ipc_addr *addr, bool by_signal)
 	else
 		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	int rc = pre_net_connect(fd, addr);
+	setitimer(ITIMER_REAL, &never, NULL);
 	sigaction(SIGALRM, &before, NULL);
 	return rc;
 }

@@ -204,12 +204,12 @@ static void daemon_death_is_a_reset_for_poll_and_epoll(void **state)
 	int ep = epoll_create1(EPOLL_CLOEXEC);
 	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP | EPOLLET };
 	assert_int_equal(epoll_ctl(ep, EPOLL_CTL_ADD, program, &event), 0);
-	assert_int_equal(epoll_wait(ep, &event, 1, 1000), 1); /* readable: "hello" */
+	assert_int_equal(epoll_wait(ep, &event, 1, 20000), 1); /* readable: "hello" */
 	kill_daemon(pid);
-	assert_int_equal(epoll_wait(ep, &event, 1, 1000), 1);
+	assert_int_equal(epoll_wait(ep, &event, 1, 20000), 1);
 	assert_int_equal(event.events & (EPOLLERR | EPOLLHUP | EPOLLIN),
 			 EPOLLERR | EPOLLHUP | EPOLLIN);
-	short bits = poll_bits(program, POLLIN | POLLOUT, 1000);
+	short bits = poll_bits(program, POLLIN | POLLOUT, 20000);
 	assert_int_equal(bits & (POLLERR | POLLHUP | POLLIN), POLLERR | POLLHUP | POLLIN);
 	expect_hello_then_reset(program);
 	close(ep);
