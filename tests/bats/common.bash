@@ -30,7 +30,7 @@ two_patient_daemons() {
 	done
 }
 
-# two_daemons_with_patient_links: the same; a link is not given up because a host of a busy machine was silent for
+# two_daemons_with_patient_links: the two hosts with an smcrd each; a link is not given up because a host of a busy machine was silent for
 # a moment. For tests that count links, or name them.
 two_daemons_with_patient_links() {
 	local host

@@ -77,7 +77,7 @@ smcrctl_as_nobody() {
 }
 
 @test "rmb: elements and owners of all connections, page by page" {
-	two_daemons
+	two_daemons_with_patient_links
 	steady_pair --pingpong 3
 	for host in a b; do
 		[ "$(show "$host" rmb '[.[] | select(.kind == "rmb").elements_used] | add')" = \
@@ -86,6 +86,7 @@ smcrctl_as_nobody() {
 		[ "$(show "$host" rmb '[.[].size_bytes] | add')" = "$(show "$host" info .engine.memory_used_bytes)" ]
 		[ "$(show "$host" rmb '[.[] | select(.kind == "rmb").owners[]] | sort | join(" ")')" = \
 			"$(show "$host" connection '[.[] | select(.mode == "smcr").id] | sort | join(" ")')" ]
+		until_true 10 shows "$host" rmb 'all(.links == 2)'
 		shows "$host" rmb 'all(.links == 2 and .filled_bytes <= .size_bytes)'
 		smcrctl_as_nobody "$host" -j rmb | jq -e '.rmb | all(.owners == null)'
 	done
@@ -102,7 +103,7 @@ agree() {
 }
 
 @test "stats: the two hosts agree on connections, bytes and messages that are over" {
-	two_daemons
+	two_daemons_with_patient_links # failovers are counted
 	steady_pair --bulk 1 --pingpong 2
 	until_true 10 shows a stats '.rx.bytes > 1000000'
 	steady_end
@@ -150,7 +151,9 @@ scrape() {
 
 @test "metrics: OpenMetrics by smcrctl, on a Unix socket and over TCP, and nothing else" {
 	hosts_up 1500
-	printf '%s\n' "metrics_socket = $HOSTS_DIR/metrics.sock" "metrics_address = $SERVER:9469" >"$HOSTS_DIR/a.conf"
+	printf '%s\n' "metrics_socket = $HOSTS_DIR/metrics.sock" "metrics_address = $SERVER:9469" \
+		'link_timeout_milliseconds = 4000' >"$HOSTS_DIR/a.conf"
+	echo 'link_timeout_milliseconds = 4000' >"$HOSTS_DIR/b.conf"
 	smcrd_start a
 	smcrd_start b
 	steady_pair --pingpong 2
@@ -235,11 +238,12 @@ signal.pause()' "$SERVER" >"$HOSTS_DIR/idle.out"
 		<"$HOSTS_DIR/lines" >"$HOSTS_DIR/crowd.out" 2>&1 3>&- {lines}>&- &
 	until_true 60 grep -qx open "$HOSTS_DIR/crowd.out"
 	for host in a b; do
+		until_true 10 shows "$host" connection '[.[] | select(.mode == "smcr")] | length == 1000'
 		[ "$(metric "$host" smcrd_connections mode=smcr)" = 1000 ]
 		shows "$host" connection 'length == 1000 and all(.program == "crowd")'
 		[ "$(show "$host" rmb '[.[] | select(.kind == "rmb").owners[]] | unique | length')" = 1000 ]
 		[ "$(show "$host" rmb '[.[] | select(.kind == "send").owners[]] | unique | length')" = 1000 ]
-		shows "$host" stats '.tx.bytes >= 64000 and .rx.bytes >= 64000'
+		until_true 10 shows "$host" stats '.tx.bytes >= 64000 and .rx.bytes >= 64000'
 		# The number of samples does not grow with connections.
 		[ "$(metrics "$host" | wc -l)" -lt 300 ]
 	done
