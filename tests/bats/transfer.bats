@@ -21,7 +21,7 @@ load common
 	capture_stop tcp
 	capture_stop rest
 	# GEN-2: everything else is on reliable connections
-	[ "$(capture_fields roce infiniband.bth frame.number | wc -l)" = 20 ]
+	until_true 5 eval '[ "$(capture_fields roce infiniband.bth frame.number | wc -l)" = 20 ]'
 	[ -z "$(capture_fields rest frame frame.number)" ]
 	[ -z "$(ldd "$HOSTS_BUILD/bin/smcrd" | grep rdmacm || true)" ]
 	# GEN-3: the TCP connection carries nothing but CLC messages
@@ -38,7 +38,7 @@ load common
 		on b "$RUN" --require curl -sS -o /dev/null "http://$SERVER:8080/file"
 	done
 	for host in a b; do
-		shows "$host" linkgroup 'length == 1 and .[0].type == "symmetric" and .[0].links == 2'
+		until_true 60 shows "$host" linkgroup 'length == 1 and .[0].type == "symmetric" and .[0].links == 2'
 		[ "$(show "$host" link '[.[] | select(.state == "active") | .rnic] | unique | length')" = 2 ]
 		until_true 5 eval '[ "$(ip -n "$HOSTS_ID-$host" neigh show nud permanent | wc -l)" -ge 2 ]'
 	done
@@ -123,8 +123,9 @@ load common
 	shows b linkgroup 'length == 1'
 	until_true 10 eval '[ "$(leftovers a)" = "$before_a" ]'
 	until_true 10 eval '[ "$(leftovers b)" = "$before_b" ]'
-	[ "$(ls "/proc/$SMCRD_PID_a/fd" | wc -l)" = "$fds_a" ]
-	[ "$(ls "/proc/$SMCRD_PID_b/fd" | wc -l)" = "$fds_b" ]
+	# that of smcrctl goes a moment after smcrctl
+	until_true 5 eval '[ "$(ls "/proc/$SMCRD_PID_a/fd" | wc -l)" -le "$fds_a" ]'
+	until_true 5 eval '[ "$(ls "/proc/$SMCRD_PID_b/fd" | wc -l)" -le "$fds_b" ]'
 }
 
 @test "TLS runs unchanged above it, handshake included" {
@@ -164,6 +165,11 @@ load common
 	proves SEC-3
 }
 
+# heard_both_ways CAPTURE ADDRESS: has it packets from there, and to there?
+heard_both_ways() {
+	[ -n "$(capture_fields "$1" "ip.src == $2" ip.dst)" ] && [ -n "$(capture_fields "$1" "ip.dst == $2" ip.src)" ]
+}
+
 @test "two links are two paths: each NIC carries the packets of its own link, with default sysctls" {
 	two_daemons
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
@@ -180,8 +186,9 @@ load common
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 20000 --connections 6 \
 		--way threads
 	for nic in 0 1; do
-		capture_stop "nic$nic"
 		own=10.77.0.$((nic * 10 + 1)) peer=10.77.0.$((nic * 10 + 2))
+		until_true 5 heard_both_ways "nic$nic" "$own"
+		capture_stop "nic$nic"
 		[ "$(capture_fields "nic$nic" "ip.src == $own" ip.dst | sort -u)" = "$peer" ]
 		[ "$(capture_fields "nic$nic" "ip.dst == $own" ip.src | sort -u)" = "$peer" ]
 		[ -z "$(capture_fields "nic$nic" "!(ip.addr == $own)" ip.src)" ]

@@ -25,6 +25,7 @@ echo_from_b() {
 	echo_from_b --require
 	for host in a b; do
 		shows "$host" linkgroup 'length == 1'
+		until_true 60 shows "$host" linkgroup '.[0].links == 2'
 		shows "$host" linkgroup ".[0] | .version == 2 and .release == 1 and .eid == \"EXAMPLE.ORG\"
 			and .peer_host == \"$(uname -n | cut -c1-32)\" and .peer_os == \"Linux\"
 			and .direct and .max_connections == 255 and .max_links == 3
