@@ -60,7 +60,7 @@ has_moved() {
 }
 
 @test "a first contact, CDC messages and a deleted link are in a capture as on the wire, and tshark decodes them" {
-	two_daemons
+	two_daemons_with_patient_links
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
 	until_true 5 tcp_listens a 7001
 	one_by_one

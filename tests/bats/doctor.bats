@@ -293,8 +293,9 @@ in_other_mounts() {
 	until_true 5 eval '[ "$(grep -c "bytes 0" "$HOSTS_DIR/server.out")" = 2 ]'
 	until_true 5 shows b connection '[.[] | select(.ended == false)] | length == 0'
 	[ "$(sort -u "$HOSTS_DIR/server.out")" = 'bytes 0' ]
-	run -0 smcrctl_on b event
-	[[ "$output" != *failed* ]]
+	# not of a link: a busy machine may be silent for too long
+	shows b event 'all(.event | startswith("link-") or (. != "fallback" and . != "reset"))'
+	shows b info '.connections | .failed_total == 0 and .resets_total == 0 and .fallbacks_total == 0'
 }
 
 @test "check: a link group that was there before is tested, over RoCE" {
@@ -333,6 +334,7 @@ in_other_mounts() {
 
 @test "check: a link group that only the server still has costs another try" {
 	two_patient_daemons
+	smcrctl_on a config set test_link_interval_seconds 600 # that is not to be found out yet
 	silent_server 7001 "$RUN"
 	run -0 smcrctl_on b check "$SERVER" 7001
 	on a nft 'add table inet dead; add chain inet dead in { type filter hook input priority 0; };

@@ -64,7 +64,7 @@ told_at_least() {
 
 @test "300 sessions that wait for events are all told, and keep nobody waiting" {
 	local i last
-	two_daemons
+	two_daemons_with_patient_links
 	chmod 711 "$HOSTS_DIR"
 	steady_start server a "$RUN" -- serve "$SERVER" 7100
 	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --bulk 1 --pingpong 2

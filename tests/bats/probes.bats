@@ -98,6 +98,7 @@ trace_stop() {
 	until_true 5 shows a info '.engine.connections == 0'
 	on a ip link set eth1 down
 	until_true 10 grep -q 'on soft:eth1 .* has failed' "$HOSTS_DIR/a.log"
+	until_true 10 grep -qE 'soft:eth1 +[0-9]+/[0-9]+ +[a-z]' "$HOSTS_DIR/smcr_link_down.traced"
 	for name in $NAMES; do
 		trace_stop "$name"
 	done

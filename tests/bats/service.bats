@@ -138,11 +138,11 @@ teardown() {
 	inside systemctl start smcrd
 	is_active
 	until_true 20 inside busctl get-property org.smcrd /org/smcrd org.smcrd.Manager1 Version
-	[ "$(inside systemctl show -P StatusText smcrd)" = "2 RNICs, TCP option in use; 0 link groups, 0 connections over SMC-R" ]
+	until_true 10 manager_shows '2 RNICs, TCP option in use; 0 link groups, 0 connections over SMC-R'
 	inside smcrctl -j info | jq -e '.info.tcp_option.available' >/dev/null
 	until_true 5 feeds_watchdog
 	has_least_privileges
-	service_log | grep -Eq 'files (restricted by Landlock|not restricted: (the kernel has no|Landlock is))'
+	until_true 10 journal_has 'files \(restricted by Landlock\|not restricted: \(the kernel has no\|Landlock is\)\)'
 	sees_rdma_devices_only
 	inside smcr-run echo_server "$SERVER" 7001 >"$HOSTS_DIR/server.log" 2>&1 &
 	until_true 20 tcp_listens a 7001
@@ -227,7 +227,7 @@ capabilities() {
 	inside systemd-sysusers smcrd.conf
 	no_call_refused
 	inside systemctl start smcrd
-	[ "$(inside systemctl show -P StatusText smcrd)" = "2 RNICs, TCP option in use; 0 link groups, 0 connections over SMC-R" ]
+	until_true 10 manager_shows '2 RNICs, TCP option in use; 0 link groups, 0 connections over SMC-R'
 	run ! inside test -e "/proc/$(main_pid)/root/dev/infiniband"
 	inside smcr-run echo_server "$SERVER" 7001 >"$HOSTS_DIR/server.log" 2>&1 &
 	until_true 20 tcp_listens a 7001
@@ -307,5 +307,5 @@ told() {
 	inside systemd-sysusers smcrd.conf
 	run ! inside systemctl start smcrd
 	until_true 20 has_failed
-	service_log | grep -q '/etc/smcrd/smcrd.conf:[0-9]*: max_links:'
+	until_true 10 journal_has '/etc/smcrd/smcrd.conf:[0-9]*: max_links:'
 }

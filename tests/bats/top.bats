@@ -206,6 +206,7 @@ has_frames() {
 # Each frame is a line. On a slow machine the requests take a part of the time between two frames, so rates may differ.
 @test "top with real daemons: rates are what the counters say, also of a connection that comes and goes between two frames" {
 	two_patient_daemons
+	for host in a b; do smcrctl_on "$host" config set link_timeout_milliseconds 4000; done # two links in each frame
 	steady_start server a "$RUN" -- serve "$SERVER" 7100
 	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --bulk 1 --pingpong 1
 	until_true "$FAILOVER_PATIENCE" symmetric
