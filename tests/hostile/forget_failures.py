@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Has smcrd forget again and again that SMC-R with a peer has failed, so that it is tried again at once.
+"""Make smcrd forget again and again that SMC-R with a peer has failed, so that smcrd tries again at once.
 
   forget_failures.py SOCKET PEER-ADDRESS
 
-As root, until it is killed.
+Runs as root until it is killed.
 """
 import json
 import socket
@@ -25,7 +25,7 @@ def main():
     while reply := session.recv(65536):
         if b'"error"' in reply and b'"not-found"' not in reply:
             sys.exit(reply)
-        time.sleep(0.005)  # beside others
+        time.sleep(0.005)  # leave time to others
         session.sendall(request)
     sys.exit("smcrd has ended the session")
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A user of the host who means no good, at smcrd's socket and with claimed sockets.
+"""A user of the host who attacks smcrd, at its socket and with claimed sockets.
 
   local_user.py SOCKET UID ADDRESS PORT SEED ROUNDS
 
-Goes on as the user UID, in no group. ADDRESS and PORT are those of a server on another host, to have
-connections that can be handed over. Each round is a session (or a few connections, or claims) of some kind,
-chosen by SEED; sessions that are left open pile up. The last line on standard output is a count by kind.
-Exits 0 unless what must not be allowed was: then it says what, and exits 1.
+Becomes the user UID, without groups. ADDRESS and PORT belong to a server on another host, for connections that
+can be handed over. Each round is a session (or a few connections, or claims) of some kind, chosen by SEED. Some
+sessions stay open and pile up. The last line on standard output has the number of rounds of each kind. Exits
+with 0, or with 1 if smcrd allowed what it must not, which is then printed.
 """
 import array
 import collections
@@ -54,7 +54,7 @@ GREETING = frame(HELLO, struct.pack(">HH", 1, 1))
 
 
 class Session:
-    """What the daemon does to it (an error, the end) is its good right."""
+    """Ignore errors and ends: the daemon may do that to any attacker."""
 
     path = None
 
@@ -77,7 +77,7 @@ class Session:
             return False
 
     def reply(self, wait=0.02):
-        """A reply other than HELLO, as (type, payload), or None if there is none for so long."""
+        """A reply other than HELLO, as (type, payload), or None if none comes in time."""
         while True:
             if len(self.buffer) >= HEADER.size:
                 _, _, kind, length = HEADER.unpack_from(self.buffer)
@@ -104,7 +104,7 @@ class Session:
         return self.reply(wait)
 
     def leave(self):
-        """As it is: the daemon has to live with it."""
+        """Leave the session open as it is."""
         left.append(self)
         while len(left) > LEFT_MAX:
             left.popleft().close()
@@ -127,7 +127,7 @@ def some_bytes(most):
     return rng.randbytes(rng.randrange(most + 1))
 
 
-# ---- requests in their right form, with values that need not be
+# ---- requests in a valid form, with values that may be invalid
 
 def addr_payload():
     family = rng.choice((0, 4, 6, rng.randrange(256)))
@@ -154,7 +154,7 @@ def requests():
 
 
 def odd_descriptor():
-    """A descriptor that is not what the daemon asks for, and what has to be closed behind it."""
+    """A descriptor of a wrong kind, and what has to be closed afterwards."""
     kind = rng.randrange(12)
     if kind == 0:
         return os.open("/dev/null", os.O_RDWR)
@@ -181,7 +181,7 @@ def odd_descriptor():
         return listener.detach()
     if kind == 9:
         return socket.socketpair()[0].detach()
-    if kind == 10:  # it looks like a pair end of the daemon's, of a connection that it may have
+    if kind == 10:  # looks like a pair end of the daemon, of a connection that may exist
         end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         name = "\0smcr-pair:%016x:10.77.0.2:%d:10.77.0.1:7100" % (rng.getrandbits(64), rng.randrange(65536))
         try:
@@ -193,7 +193,7 @@ def odd_descriptor():
 
 
 def claimed_connection(server=None):
-    """A connection to the server for which the option was sent, or None."""
+    """A connection to the server for which the SMC-R option was sent, or None."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     sock.settimeout(5)
     try:
@@ -260,7 +260,7 @@ def attack_descriptors():
 
 
 def attack_own_session():
-    """The session's own socket, and that of others that are left: who closes it last?"""
+    """Send the session's own socket, and those of sessions that are left open, in the session."""
     session = Session()
     kind, payload = requests()
     session.send(GREETING + frame(kind, payload), [session.socket.fileno()])
@@ -268,7 +268,7 @@ def attack_own_session():
 
 
 def attack_requests_unread():
-    """So many requests, of which no answer is taken."""
+    """Send many requests, and read no answer."""
     session = Session()
     session.send(GREETING)
     request = frame(CONTROL, json.dumps({"method": rng.choice(SHOWS) + ".show"}).encode())
@@ -291,7 +291,7 @@ def attack_json():
 
 
 def attack_change():
-    """What only administrators may."""
+    """Requests that only administrators may make."""
     session = Session()
     method, params = rng.choice(CHANGES)
     answer = session.ask(CONTROL, json.dumps({"method": method, "params": params}).encode(), wait=1)
@@ -301,7 +301,7 @@ def attack_change():
 
 
 def attack_claims():
-    """Claims and bars of sockets of all kinds and in all forms."""
+    """Claim and bar sockets of all kinds, in all forms."""
     family, kind = rng.choice(((socket.AF_INET, socket.SOCK_STREAM), (socket.AF_INET6, socket.SOCK_STREAM),
                                (socket.AF_INET, socket.SOCK_DGRAM), (socket.AF_UNIX, socket.SOCK_STREAM)))  # fmt: skip
     socks = []
@@ -323,7 +323,7 @@ def attack_claims():
 
 
 def hand_over(session):
-    """A genuine connection of ours: its pair end, or None."""
+    """Hand over a genuine connection. Returns its pair end, or None."""
     fd = claimed_connection()
     if fd is None:
         return None
@@ -335,7 +335,7 @@ def hand_over(session):
 
 
 def attack_connection():
-    """A connection is handed over; what we then do with it, and with the session, is wrong."""
+    """Hand over a connection, then misuse the connection and the session."""
     session = Session()
     pair = hand_over(session)
     if pair is None:
@@ -356,7 +356,7 @@ def attack_connection():
 
 
 def scribble(fd, size):
-    """All of it, control page and data."""
+    """Write nonsense into all of the memory, control page and data."""
     with mmap.mmap(fd, size) as memory:
         for _ in range(300):
             at = rng.randrange(4096) if rng.random() < 0.7 else rng.randrange(size)
@@ -364,7 +364,7 @@ def scribble(fd, size):
 
 
 def attack_memory():
-    """The memory of our connection, with nonsense in it."""
+    """Ask for the memory of a connection, and write nonsense into it."""
     session = Session()
     pair = hand_over(session)
     if pair is None:
@@ -388,7 +388,7 @@ def attack_memory():
 
 
 def attack_wrong_handover():
-    """A connection in a wrong form, in the middle of which we go."""
+    """Hand over a connection in a wrong form, and leave in the middle."""
     session = Session()
     fd = claimed_connection()
     if fd is None:
@@ -397,13 +397,13 @@ def attack_wrong_handover():
                           bytes([2, 0, 4]) + b"\x1b\x59" + rng.randbytes(4)))  # fmt: skip
     session.send(GREETING + frame(HANDOVER, payload), [fd])
     if rng.random() < 0.5:
-        os.write(fd, some_bytes(100))  # it is not ours to write to any more
+        os.write(fd, some_bytes(100))  # the socket belongs to the daemon now
     os.close(fd)
     end(session)
 
 
 def attack_raw_connection():
-    """The option is sent, and then anything but CLC."""
+    """Let the option be sent, and then send anything but CLC."""
     fd = claimed_connection()
     if fd is None:
         return
@@ -425,7 +425,7 @@ def proposal():
 
 
 def attack_clc():
-    """CLC of our own, in one piece or many: nobody must answer."""
+    """Send CLC messages, in one piece or many: they must get no answer."""
     fd = claimed_connection()
     if fd is None:
         return
@@ -446,7 +446,7 @@ def attack_clc():
 
 
 def attack_clc_beside():
-    """A connection is handed over, and CLC of our own is written to another descriptor of it."""
+    """Hand over a connection, and write CLC messages to another descriptor of it."""
     session = Session()
     fd = claimed_connection()
     if fd is None:
@@ -464,7 +464,7 @@ def attack_clc_beside():
 
 
 def attack_spoken():
-    """What smcrd has said only smcrd may say."""
+    """Tell the BPF programs that smcrd has sent a message, which only smcrd may do."""
     fd = claimed_connection()
     if fd is None:
         return

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Datagrams to UDP 4791 from whoever knows all about the packets of two hosts, but is not smcrd.
+"""Send datagrams to UDP 4791, as an attacker who knows everything about the packets of two hosts, but is not smcrd.
 
   roce_stranger.py raw SEED COUNT
-        As root of a host: listens to its own smcrd's packets, and sends forged ones beside them, with their
-        addresses, queue pairs, PSNs and rkeys, from another UDP port.
+        As root of a host: listen to the packets of the host's smcrd, and send forged ones with their addresses,
+        queue pairs, PSNs and rkeys, from another UDP port.
   roce_stranger.py user UID SOURCE ADDRESS QPNS SEED COUNT
         As the user UID of another host, from its own address, also from port 4791. QPNS: "1,2,3".
   roce_stranger.py refused UID ADDRESS
-        As the user UID of a host where smcrd runs: nothing may be sent.
+        As the user UID of a host where smcrd runs: every attempt to send must fail.
 
-"sent N" is the last line. Exits 0, or 1 and says what was not as it must be.
+The last line is "sent N". Exits with 0, or prints what is wrong and exits with 1.
 """
 import os
 import random
@@ -27,7 +27,7 @@ rng = random.Random()
 
 
 def icrc(source, target, sport, body):
-    """Of a packet with identification 0 and do-not-fragment."""
+    """The ICRC of a packet with identification 0 and do-not-fragment."""
     ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0xFF, 20 + 8 + len(body) + 4, 0, 0x4000, 0xFF, 17, 0xFFFF,
                      socket.inet_aton(source), socket.inet_aton(target))  # fmt: skip
     udp = struct.pack(">HHHH", sport, PORT, 8 + len(body) + 4, 0xFFFF)
@@ -41,7 +41,7 @@ def body(opcode, qpn, psn, rest):
 
 
 class Known:
-    """What is known of one queue pair: where its next packet is, and where it has written."""
+    """What the attacker knows about a queue pair: its next PSN, and where it has written."""
 
     def __init__(self):
         self.psn = 0
@@ -49,7 +49,7 @@ class Known:
 
 
 def learn(known, packet):
-    """From an IP packet of 20 bytes' header, by (source, target, queue pair)."""
+    """Learn from an IP packet with a header of 20 bytes; queue pairs are kept by (source, target, queue pair)."""
     data = packet[28:]
     if len(data) < 16 or packet[9] != 17 or packet[22:24] != struct.pack(">H", PORT):
         return
@@ -62,7 +62,7 @@ def learn(known, packet):
 
 
 def write_to(pair):
-    """Where genuine ones go, or near it."""
+    """A RETH with the address of a genuine WRITE, or one near it."""
     addr, rkey, _ = struct.unpack(">QII", rng.choice(pair.reth))
     length = rng.choice((64, 8, 1000))
     addr += rng.choice((0, 0, rng.randrange(-4096, 4096), rng.randrange(1 << 20)))
@@ -70,7 +70,7 @@ def write_to(pair):
 
 
 def cdc():
-    """It says that the peer is gone, or that much has come."""
+    """A CDC message that says that the peer is gone, or that much data have come."""
     return (bytes([0xFE, 44]) + rng.randbytes(2) + rng.randbytes(4) + rng.randbytes(16)
             + bytes([rng.choice((0, 0x80)), rng.choice((0x20, 0x40, 0xC0, 0))]) + bytes(18))  # fmt: skip
 

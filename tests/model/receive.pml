@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The receiving half of a shared connection (docs/data-path.md), every order of steps: the daemon, two
- * readers of the library of which one may die at any step, and an outsider that reads the pair with
- * plain system calls. Bytes are their places in the stream: whoever takes some must take the next.
+ * The receiving half of a shared connection (docs/data-path.md), in every order of steps: the daemon,
+ * two readers of the library, of which one may die at any step, and an outsider that reads the pair
+ * with plain system calls. The value of a byte is its place in the stream: each reader must take the
+ * next bytes.
  *
- * run.sh also explores the protocol with one rule left out (WITHOUT_..): each time an error must show.
+ * run.sh also explores the protocol with single rules left out (WITHOUT_..): then SPIN must find an
+ * error.
  */
 #ifndef LAST
 #define LAST 3 /* bytes of the stream */
@@ -20,14 +22,14 @@ byte at_work;    /* readers that say so; a dead one says so for ever */
 
 /* ---- the pair: bytes [pair_first, pair_first + pair_count) of the stream are queued */
 byte pair_first, pair_count;
-bool event; /* for the daemon: something was read from the pair */
+bool event; /* tells the daemon that something was read from the pair */
 
 /* ---- the daemon and the observer */
 bool longer;         /* a head was made longer while nobody had read it */
 bool patience_ended; /* with a reader that is at work and does not end */
-byte next;           /* whoever takes bytes must begin here */
+byte next;           /* the next bytes that are taken must begin here */
 
-/* recv(): one step, since the kernel locks the queue. */
+/* recv() is one step, because the kernel locks the queue. */
 inline take_pair(want, got) {
 	d_step {
 		got = (pair_count < want -> pair_count : want);
@@ -82,7 +84,7 @@ proctype Reader(bool mortal) {
 		if
 		:: h < WANT && t < produced ->
 			n = (produced - t < WANT - h -> produced - t : WANT - h);
-			step(); /* the bytes are copied here: nobody sees anything of that */
+			step(); /* the bytes are copied here, which no other process can see */
 			atomic {
 				if
 				:: UNCHANGED ->
@@ -98,7 +100,7 @@ proctype Reader(bool mortal) {
 wait:		at_work--;
 		if
 		:: h + n > 0
-		:: else -> /* recv() that blocks */
+		:: else -> /* a recv() that blocks */
 			if
 			:: atomic { pair_count > 0 -> take_pair(WANT, h) }
 			:: next == LAST
@@ -116,7 +118,7 @@ proctype Outsider() {
 	od
 }
 
-/* Nothing in the kernel tells that there are bytes. */
+/* There are bytes, but nothing in the pair tells outsiders about them. */
 #define OWES_HEAD (taken < produced && pair_count == 0)
 
 inline forward() {
@@ -146,7 +148,7 @@ proctype Daemon() {
 	:: event -> event = false
 	:: OWES_HEAD && at_work > 0 && !patience_ended -> patience_ended = true
 	:: OWES_HEAD && (at_work == 0 || patience_ended) -> forward(); patience_ended = false
-	:: taken < produced && pair_count == 1 && !longer -> longer = true; forward() /* it lies there */
+	:: taken < produced && pair_count == 1 && !longer -> longer = true; forward() /* nobody reads it */
 #ifdef WITHOUT_CARE
 	:: produced == LAST && !event ->
 #else

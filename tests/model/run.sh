@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Explores every order of steps of the protocol that docs/data-path.md describes, with SPIN, and makes
-# sure that it notices when a rule of the protocol is left out. Prints TAP.
+# Explore with SPIN every order of steps of the protocol in docs/data-path.md, and check that SPIN finds an error
+# when a rule of the protocol is left out. Prints TAP.
 #
-#   run.sh [--quick]   --quick: smaller worlds, seconds instead of a minute
+#   run.sh [--quick]   --quick: smaller models, seconds instead of a minute
 set -euo pipefail
 cd "$(dirname "$0")"
 dir=$(mktemp -d)
@@ -11,7 +11,7 @@ trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM HUP
 number=0
 
-# explore MODEL DEFINE..: SPIN's verdict, "errors: N", and how many states there are
+# explore MODEL DEFINE..: print SPIN's verdict, "errors: N", and the number of states
 explore() {
 	local model=$PWD/$1
 	shift
@@ -23,7 +23,7 @@ explore() {
 	)
 }
 
-# expect ERRORS TEXT MODEL DEFINE..
+# expect ERRORS TEXT MODEL DEFINE..: explore the model, which must give this number of errors
 expect() {
 	local errors=$1 text=$2 found
 	shift 2

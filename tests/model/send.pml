@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sending half of a shared connection (docs/data-path.md), every order of steps: the daemon, two
- * writers of the library of which one may die at any step, and an outsider that writes into the pair
- * with plain system calls. A write that began when another one had ended must come behind it, and the
- * parts of one write come in order.
+ * The sending half of a shared connection (docs/data-path.md), in every order of steps: the daemon,
+ * two writers of the library, of which one may die at any step, and an outsider that writes into the
+ * pair with plain system calls. A write that began after another one had ended must come behind it in
+ * the stream, and the parts of one write must come in order.
  *
- * run.sh also explores the protocol with one rule left out (WITHOUT_..): each time an error must show.
+ * run.sh also explores the protocol with single rules left out (WITHOUT_..): then SPIN must find an
+ * error.
  */
 #ifndef LIBRARY
-#define LIBRARY 1 /* writes of the library, each by a process of its own */
+#define LIBRARY 1 /* writes of the library, each in a separate process */
 #endif
 #ifndef OUTSIDE
 #define OUTSIDE 2 /* writes of the outsider */
@@ -27,14 +28,14 @@ bool taken_over;      /* the flag bit of the same word: no commit succeeds any m
 byte completed;       /* published by the daemon: parts before it have left the buffer */
 byte lock;
 bool backlog;         /* published by the daemon: a message of the pair has been taken in part */
-bool polled;          /* published by the daemon: it looks at this memory by itself */
+bool polled;          /* published by the daemon: it polls this memory */
 byte buffer[UNITS * WRITES];      /* which write each part is of */
 
 /* ---- the pair: the message that holds the kept byte, with what is left in it, then others */
 byte kept_rest, kept_id;
 bool kept_big;
 chan queue = [4] of { byte, byte, bool }; /* write, parts, does the kernel charge more than the least? */
-bool event;           /* for the daemon */
+bool event;           /* wakes the daemon */
 
 /* ---- the observer */
 byte sent[WRITES + 1];   /* parts that the daemon has put into the stream */
@@ -42,7 +43,7 @@ byte began[WRITES + 1];  /* set of the writes that had ended when this one began
 byte ended;              /* set of writes */
 byte seen;               /* the daemon's place in the buffer */
 byte writers_done;
-bool one_died;           /* its last write never returned: what it committed may wait for the next event */
+bool one_died;           /* a writer died in a write: what it committed may wait for the next event */
 
 inline begin(id) { d_step { began[id] = ended } }
 inline end(id) { d_step { ended = ended | (1 << (id - 1)) } }
@@ -61,7 +62,7 @@ inline put(id) {
 	}
 }
 
-/* What the kernel says: is a single message of the least charge all that is queued? */
+/* What the kernel tells: is a single message of the least charge all that is queued? */
 #ifdef WITHOUT_KERNEL
 #define IDLE true
 #else
@@ -95,8 +96,8 @@ inline put(id) {
 /* send(): waits while the pair is full. */
 inline raw(id, n, big) { atomic { len(queue) < 3 -> queue!id, n, big; event = true } }
 
-/* The whole of a write, or its rest, with the pair. The last part goes alone, so that the next writer
- * can use the memory again. */
+/* A write, or its rest, goes through the pair. The last part is a message by itself, so that the next
+ * writer can use the memory again. */
 inline raw_rest(id, n) {
 	if
 	:: n > 1 -> raw(id, n - 1, true); raw(id, 1, false)
@@ -140,7 +141,7 @@ with_pair:		raw_rest(id, left);
 			c = committed;
 			m = ROOM - (c - completed);
 			if
-			:: m == 0 -> /* full: a part with the pair, where the kernel makes it wait */
+			:: m == 0 -> /* full: a part goes through the pair, where the kernel lets it wait */
 				lock = NOBODY;
 				raw(id, 1, false);
 				left--
@@ -157,7 +158,7 @@ with_pair:		raw_rest(id, left);
 					:: UNCHANGED ->
 						committed = c + m;
 						left = left - m
-					:: else /* nothing was committed: the pair, next time round */
+					:: else /* nothing was committed: use the pair in the next round */
 					fi
 				}
 				step();
@@ -180,7 +181,7 @@ proctype Outsider(byte id; byte n) {
 	:: else ->
 		begin(id);
 		if
-		:: raw(id, UNITS, false) /* small, and two parts all the same */
+		:: raw(id, UNITS, false) /* two parts in a message of the least charge */
 		:: raw(id, UNITS, true)
 		fi;
 		end(id);
@@ -197,7 +198,7 @@ inline take_memory() {
 	od
 }
 
-/* Parts that the pair has, into the buffer (or, once taken over, into one of the daemon's own). */
+/* Move parts from the pair to the buffer, or after a takeover to the daemon's own buffer. */
 inline take_pair() {
 	do
 	:: (taken_over || committed - completed < ROOM) && kept_rest > 0 ->
@@ -210,8 +211,8 @@ inline take_pair() {
 		put(kept_id);
 		kept_rest--
 	:: (taken_over || committed - completed < ROOM) && kept_rest == 0 && len(queue) > 0 ->
-		/* The first part of the next message is copied before the one with the kept byte is
-		 * dropped. */
+		/* The first part of the next message is copied before the message with the kept byte
+		 * is dropped. */
 		backlog = true;
 		d_step {
 			queue?<id, n, big>;
@@ -239,7 +240,7 @@ proctype Daemon() {
 		event = false;
 		polled = true;
 		if
-		:: !taken_over -> take_memory() /* afterwards the memory is not looked at any more */
+		:: !taken_over -> take_memory() /* after a takeover the daemon ignores the memory */
 		:: else
 		fi;
 		waiting = false;
@@ -275,10 +276,10 @@ proctype Daemon() {
 			fi
 		fi
 	:: polled && lock != NOBODY && writers_done == LIBRARY + 1 && !PENDING && !NEWS ->
-		assert(one_died); /* its lock: the daemon looks now and then, with longer and longer pauses */
+		assert(one_died); /* its lock stays: the daemon looks again after longer and longer pauses */
 		break
 	od;
-	/* All that was written has arrived. */
+	/* Everything that was written has arrived. */
 	assert((!NEWS || one_died) && !PENDING);
 	i = 1;
 	do

@@ -1,19 +1,19 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# A Debian 12 of its own below build/check-deb, in which packages are installed. What runs there has this
-# machine's network, so nothing is started there that speaks; its systemd is a log.
+# A separate Debian 12 below build/check-deb, in which packages are installed. Processes there use this machine's
+# network, so no service is started there: systemctl only writes a log.
 
 CHROOT_WORK=$ROOT/build/check-deb
 CHROOT_BASE=$CHROOT_WORK/base
 
-# The archive that this machine has its packages from.
+# chroot_mirror: print the archive from which this machine gets its packages.
 chroot_mirror() {
 	# shellcheck disable=SC2016 # apt-get expands
 	apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' \
 		'Component: main' 'Label: Debian' 2>/dev/null | head -n 1
 }
 
-# chroot_in DIR COMMAND..: as root of the tree, with processes of its own; they all end with COMMAND.
+# chroot_in DIR COMMAND..: run COMMAND as root of the tree, in a separate process namespace, which ends with COMMAND.
 chroot_in() {
 	local dir=$1
 	shift
@@ -26,19 +26,19 @@ chroot_in() {
 			PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"' - "$dir" "$@" </dev/null
 }
 
-# chroot_needs DIR DEBS..: the packages from the archive that DEBS depend on, without them.
+# chroot_needs DIR DEBS..: print the packages of the archive on which DEBS depend.
 chroot_needs() {
 	local dir=$1 deb needs
 	shift
 	for deb in "$@"; do
-		# what DEBS need of each other is not in the archive
+		# the archive does not have the packages that DEBS need of each other
 		needs=$(dpkg-deb -f "$deb" Depends | sed -E 's/(^|, *)libsmcr0 \([^)]*\)//')
 		[ -z "$needs" ] || chroot_in "$dir" apt-get -qq satisfy -y --no-install-recommends "$needs" || return 1
 	done
 }
 
-# chroot_base DEBS..: make the tree that others are copies of, with what DEBS depend on. It is kept: to have
-# it made anew, delete build/check-deb.
+# chroot_base DEBS..: make the tree from which others are copied, with the dependencies of DEBS. The tree is kept; to
+# make it anew, delete build/check-deb.
 chroot_base() {
 	local part=$CHROOT_WORK/part
 	[ ! -e "$CHROOT_BASE" ] || return 0
@@ -50,12 +50,12 @@ chroot_base() {
 		chroot_needs "$part" "$@" && mv "$part" "$CHROOT_BASE"
 }
 
-# chroot_fresh DIR: a copy, whose services are not started but written to DIR/var/log/services.
+# chroot_fresh DIR: make a copy. Its services are not started, but written to DIR/var/log/services.
 chroot_fresh() {
 	local sbin=$1/usr/local/sbin name
 	cp -a "$CHROOT_BASE" "$1"
 	mkdir -p "$1/run/systemd/system" "$sbin"
-	# which services begin with the host is in files
+	# the real systemctl is not needed: files say which services start with the host
 	cat >"$sbin/systemctl" <<-'END'
 	#!/bin/sh
 	echo "systemctl $*" >>/var/log/services
@@ -67,8 +67,7 @@ chroot_fresh() {
 	chmod 755 "$sbin"/*
 }
 
-# chroot_tree DIR: every file and what is in those of /etc, but for what dpkg, apt and the loader note of
-# what they did.
+# chroot_tree DIR: print every file, and the contents of those in /etc, without the records of dpkg, apt and the loader.
 chroot_tree() {
 	(
 		cd "$1" && find . \( -path ./proc -o -path ./sys -o -path ./dev -o -path './var/lib/dpkg/*-old' \

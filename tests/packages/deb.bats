@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The Debian packages of build/deb, in a Debian 12 of their own: installed, upgraded, removed, purged. Run by
-# `make check-deb`; needs root, and the archive when the Debian is made.
+# The Debian packages of build/deb, installed, upgraded, removed and purged in a separate Debian 12. Run by
+# `make check-deb`; needs root, and the Debian archive when that Debian is made.
 bats_require_minimum_version 1.5.0
 
 # shellcheck source=tests/packages/debs.bash
@@ -30,14 +30,14 @@ inside() {
 	chroot_in "$dir" "$@"
 }
 
-# install_debs FILE..: by dpkg, with everything that they need there already
+# install_debs FILE..: install with dpkg; the dependencies are installed already
 install_debs() {
 	cp "$@" "$dir/tmp/"
 	inside dpkg --install "${@/#*\///tmp/}"
 	rm "${@/#*\//$dir/tmp/}"
 }
 
-# install_all: the packages as they were built
+# install_all: install the packages as they were built
 install_all() {
 	local name debs=()
 	chroot_fresh "$dir"
@@ -45,7 +45,7 @@ install_all() {
 	install_debs "${debs[@]}"
 }
 
-# services: what the packages wanted of systemd since the last call
+# services: print what the packages have asked systemd for since the last call
 services() {
 	cat "$dir/var/log/services" 2>/dev/null || true
 	rm -f "$dir/var/log/services"
@@ -70,19 +70,19 @@ services() {
 	[[ $output != *[Ww]arning* ]]
 	inside getent passwd smcrd
 	[ -L "$dir/etc/systemd/system/multi-user.target.wants/smcrd.service" ]
-	# the bus knows the user before the service begins
+	# the bus learns of the user before the service starts
 	[[ $(services) == *"busctl call "*" ReloadConfig"*"deb-systemd-invoke start smcrd.service"* ]]
 	run -0 inside smcrd --check-config
 	run -0 inside smcrd --version
 	[ "$output" = "smcrd $VERSION" ]
-	# nothing runs, and doctor says what to do
+	# smcrd does not run, and doctor says what to do
 	run -1 inside smcrctl doctor
 	[[ $output == *"/run/smcrd/smcrd.sock"* ]]
 	[[ $output == *"user smcrd can read the configuration below /etc/smcrd"* ]]
 	run -0 inside smcr-run true
 	run -0 inside smcr-run env
 	[[ $output == *"LD_PRELOAD=/usr/lib/smcrd/libsmcr-preload.so"* ]]
-	# every file of the programs is found
+	# the programs find all their libraries
 	run ! grep -h 'not found' <(inside ldd /usr/sbin/smcrd /usr/bin/smcrctl /usr/bin/smcr-run /usr/lib/smcrd/libsmcr-preload.so)
 	inside sh -c 'ldconfig -p' | grep -q 'libsmcr.so.0 '
 	[ -e "$dir/usr/share/doc/smcrd/docs/operations.md" ]
@@ -113,13 +113,13 @@ services() {
 	[ "$(inside stat -c %G /etc/smcrd/smcrd.conf)" = smcrd ]
 	[ -e "$dir/etc/smcrd/smcrd.conf.d/10-mine.conf" ]
 	run -0 inside smcrd --check-config
-	# who has stopped it for good finds it so
+	# a service that the operator has disabled stays disabled
 	[ -L "$dir/etc/systemd/system/multi-user.target.wants/smcrd.service" ]
 }
 
 @test "processes that run the old program after an upgrade are named" {
 	install_all
-	# a process of the program, which systemd says is the service's
+	# a process of the program, which systemctl shows as the service's main process
 	cp "$dir/usr/bin/sleep" "$dir/usr/sbin/smcrd"
 	cat >"$dir/usr/local/sbin/systemctl" <<-'END'
 	#!/bin/sh
@@ -129,7 +129,7 @@ services() {
 	run -0 inside sh -c '/usr/sbin/smcrd 600 >/dev/null 2>&1 & echo $! >/run/pid
 		dpkg --install --force-confold /tmp/smcrd.deb; kill $!'
 	[[ $output == *"smcrd: the service goes on with the program from before"*"systemctl restart smcrd"* ]]
-	# nothing to tell where the service runs what is installed
+	# no message if the service runs the installed program
 	run -0 inside sh -c 'echo 0 >/run/pid; dpkg --install --force-confold /tmp/smcrd.deb'
 	[[ $output != *"goes on with"* ]]
 }
@@ -139,7 +139,7 @@ services() {
 	before=$(chroot_tree "$dir")
 	rm -rf "$dir"
 	install_all
-	# what an operator and the service leave behind
+	# files of an operator and of the service
 	echo 'memory = 2G' >>"$dir/etc/smcrd/smcrd.conf"
 	mkdir -p "$dir/etc/smcrd/smcrd.conf.d" "$dir/run/smcrd"
 	echo 'max_links = 2' >"$dir/etc/smcrd/smcrd.conf.d/10-mine.conf"
@@ -151,7 +151,7 @@ services() {
 	[ -e "$dir/etc/smcrd/smcrd.conf" ]
 	[ -e "$dir/etc/smcrd/smcrd.conf.d/10-mine.conf" ]
 	run ! test -e "$dir/usr/sbin/smcrd"
-	# the others have nothing that stays for a purge
+	# the other packages leave nothing for a purge
 	run -0 inside dpkg --purge smcrd smcr-run
 	[[ $output != *[Ww]arning* ]]
 	diff <(echo "$before") <(chroot_tree "$dir")
@@ -175,7 +175,7 @@ services() {
 	[[ $(services) == *daemon-reload* ]]
 }
 
-# need_for TEST: what debian/tests/control says that it depends on, but for our packages
+# need_for TEST: print the dependencies of the test in debian/tests/control, without smcrd's own packages
 need_for() {
 	sed -n "/^Tests: $1\$/,/^\$/s/^Depends: //p" "$ROOT/debian/tests/control" | tr -d , | tr ' ' '\n' |
 		grep -vE '^(smcrd|smcr-run|libsmcr-dev|smcrd-doc)$'

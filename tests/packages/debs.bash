@@ -1,16 +1,16 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# The packages of build/deb, and what the next version of them would be.
+# The packages of build/deb, and packages of a next version made from them.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 VERSION=$(sed -n 's/^VERSION := //p' "$ROOT/Makefile")
 
-# deb NAME: its file
+# deb NAME: print the package's file
 deb() {
 	echo "$ROOT"/build/deb/"$1"_"$VERSION"_*.deb
 }
 
-# newer NAME [DIR]: the package once more, as its next version, with another unit file and configuration
+# newer NAME [DIR]: make the package's next version, with another unit file and configuration
 newer() {
 	local dir=${2:-${BATS_TEST_TMPDIR:-}}
 	local tree=$dir/$1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# packaging/smcrd.spec. Debian's rpmbuild tells whether the spec is right and names every file; what it builds
-# is linked to Debian's libraries, and fits no other system.
+# packaging/smcrd.spec. Debian's rpmbuild shows whether the spec is correct and names every file. The packages that it
+# builds are linked to Debian's libraries, and fit no other system.
 bats_require_minimum_version 1.5.0
 
 ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
@@ -15,7 +15,7 @@ ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 	top=$BATS_TEST_TMPDIR/rpm
 	version=$(sed -n 's/^VERSION := //p' "$ROOT/Makefile")
 	make -s -C "$ROOT" dist
-	# the directories are systemd's own macros, which Debian has not
+	# systemd's macros for directories, which Debian does not have
 	rpmbuild -tb --nodeps --define "_topdir $top" --define '_unitdir /usr/lib/systemd/system' \
 		--define '_sysusersdir /usr/lib/sysusers.d' \
 		--define '_journalcatalogdir /usr/lib/systemd/catalog' \
@@ -27,6 +27,6 @@ ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 		[ -e "$(echo "$top"/RPMS/*/"$name-$version"-1*.rpm)" ]
 	done
 	rpm -qpl "$top"/RPMS/*/smcrd-"$version"-1*.rpm | grep -qx /usr/lib/systemd/system/smcrd.service
-	# a configuration that was changed stays
+	# the configuration is marked as such, so that a changed one stays
 	[ "$(rpm -qpc "$top"/RPMS/*/smcrd-"$version"-1*.rpm)" = /etc/smcrd/smcrd.conf ]
 }

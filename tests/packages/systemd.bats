@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The Debian packages of build/deb under systemd: the service that they install, upgrade and take away. Host a of
-# scripts/hosts.bash has systemd over a copy of this machine's files, host b an smcrd of build/bin.
+# The Debian packages of build/deb under systemd: they install, upgrade and remove the service. Host a of
+# scripts/hosts.bash runs systemd over a copy of this machine's files, host b the smcrd of build/bin.
 bats_require_minimum_version 1.5.0
 
 HOSTS_PATIENCE=${HOSTS_PATIENCE:-10}
@@ -36,18 +36,18 @@ is_active() {
 	[ "$(inside systemctl show -P ActiveState smcrd)" = active ]
 }
 
-# server_on PORT: a program on host a, under the smcr-run that is installed there
+# server_on PORT: start a server on host a, under the smcr-run that is installed there
 server_on() {
 	inside smcr-run /usr/bin/echo_server "$SERVER" "$1" >"$HOSTS_DIR/server-$1.log" 2>&1 &
 	until_true 20 tcp_listens a "$1"
 }
 
-# asks PORT: a program on host b gets its answers over SMC-R
+# asks PORT: a program on host b must get its answers over SMC-R
 asks() {
 	on b "$HOSTS_BUILD/bin/smcr-run" --require "$PROGRAMS/echo_client" "$SERVER" "$1" --bytes 1000000
 }
 
-# install_there FILE..: by dpkg
+# install_there FILE..: install packages on host a with dpkg
 install_there() {
 	inside dpkg --install --force-confold "${@/#*\///root/debs/}"
 }
@@ -62,7 +62,7 @@ install_there() {
 	cp "${old[@]}" "${new[@]}" "$HOSTS_DIR/files/root/debs"
 	cp "$PROGRAMS/echo_server" "$HOSTS_DIR/files/usr/bin"
 	systemd_boot "$HOSTS_DIR/files"
-	inside rm -f /usr/sbin/policy-rc.d # of a machine that is made of an image
+	inside rm -f /usr/sbin/policy-rc.d # which machines made from an image may have
 
 	install_there "${old[@]}"
 	is_active
@@ -86,11 +86,11 @@ install_there() {
 	asks 7002
 	inside smcrctl -j linkgroup | jq -e '.linkgroup | length == 1' >/dev/null
 	inside systemctl reload smcrd
-	# a stop that an operator wants stays one: the service is off, and an upgrade does not turn it on
+	# a service that the operator has stopped and disabled stays so after an upgrade
 	inside systemctl restart smcrd
 	[ "$(main_pid)" != "$pid" ]
 	run -0 install_there "${new[@]}"
-	[[ $output == *"goes on with the program from before"* ]] # the same file once more is another file
+	[[ $output == *"goes on with the program from before"* ]] # the same package again installs a new file
 	inside systemctl disable --now smcrd
 	install_there "${new[@]}"
 	run ! is_active
