@@ -16,7 +16,7 @@ cpython_suite() {
 	import xml.etree.ElementTree as tree
 	for case in tree.parse(sys.argv[1]).getroot().iter("testcase"):
 	    kinds = [c.tag for c in case if c.tag in ("failure", "error", "skipped")]
-	    # Subtests that fail are cases of their own with the name of the test in them.
+	    # A subtest that fails is a separate case, whose name contains the name of the test.
 	    print(case.get("name").removeprefix("test."), kinds[0] if kinds else "ok", sep="\t")
 	END
 	[ -s outcomes ] || fault "the suite does not end in order: $(tail -n 1 "$suite.log")"

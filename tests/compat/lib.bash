@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# What the programs' files use (mode.bash sources it).
+# Functions for the programs' files (mode.bash sources this).
 
 # shellcheck disable=SC2034 # the programs' files use them
 SERVER=10.77.0.1 # host a
@@ -14,7 +14,7 @@ under() {
 	on "$host" "${RUN[@]}" "$@"
 }
 
-# start_under HOST COMMAND..: the same in the background; $! is the command itself.
+# start_under HOST COMMAND..: the same in the background; $! is the process of the command.
 start_under() {
 	local host=$1
 	shift
@@ -37,7 +37,7 @@ start_as() {
 		"${RUN[@]}" "$@" &
 }
 
-# result NAME VALUE..: what the programs found, to be compared with what they find over plain TCP.
+# result NAME VALUE..: record a result, which is compared with the result over plain TCP.
 result() {
 	local name=$1 value
 	shift
@@ -45,12 +45,12 @@ result() {
 	printf '%s\t%s\n' "$name" "${value:0:200}" >>"$OUT/results"
 }
 
-# fault TEXT..: what is wrong in any mode.
+# fault TEXT..: record an error, which is one in any mode.
 fault() {
 	echo "$*" >>"$OUT/faults"
 }
 
-# status NAME COMMAND..: the command's exit status is a result.
+# status NAME COMMAND..: run the command; its exit status is a result.
 status() {
 	local name=$1 rc=0
 	shift
@@ -58,7 +58,7 @@ status() {
 	result "$name" "$rc"
 }
 
-# right NAME COMMAND..: the command succeeds, in any mode.
+# right NAME COMMAND..: the command must succeed in any mode.
 right() {
 	local name=$1
 	shift
@@ -70,7 +70,7 @@ right() {
 	fi
 }
 
-# same NAME FILE FILE: the files are the same, in any mode.
+# same NAME FILE FILE: the files must be equal in any mode.
 same() {
 	right "$1" cmp -- "$2" "$3"
 }
@@ -86,7 +86,7 @@ ended() {
 	! kill -0 "$1" 2>/dev/null
 }
 
-# listening HOST PORT: wait until somebody listens there.
+# listening HOST PORT: wait until a program listens on that port.
 listening() {
 	until_true 40 tcp_listens "$1" "$2" || {
 		fault "nobody listens on host $1, port $2"
@@ -103,22 +103,22 @@ stop() {
 }
 
 daemon_start() {
-	# Programs are to be seen over SMC-R however short their connections are.
+	# Programs have to use SMC-R even if their connections are short.
 	[ -e "$HOSTS_DIR/$1.conf" ] || echo 'short_connection_rate = 0' >"$HOSTS_DIR/$1.conf"
 	smcrd_start "$@" || {
 		fault "smcrd on host $1 does not start"
 		exit 1
 	}
-	# Programs that have become another user reach it too.
+	# So that programs which have become another user can reach it too.
 	ID_DAEMONS+=("$1")
 }
 
-# keep_logs: what the programs logged, for who looks for the reason of a difference.
+# keep_logs: keep the programs' logs, which may show the reason of a difference.
 keep_logs() {
 	(cd "$DIR" && find . -name '*.log' -size -2000k -exec cp --parents -t "$OUT" {} +)
 }
 
-# note_counters: what the daemons counted, "HOST established N fallbacks N" a line.
+# note_counters: write the daemons' counters, a line "HOST established N fallbacks N" each.
 note_counters() {
 	local host
 	for host in "${ID_DAEMONS[@]}"; do
@@ -134,7 +134,7 @@ holds_nothing() {
 		.info.connections.pending == 0 and .info.connections.relayed == 0' >/dev/null
 }
 
-# daemons_end: the programs are gone; each daemon has no connection left and stops in order.
+# daemons_end: end all programs; then each daemon must have no connection left and stop in order.
 daemons_end() {
 	local host name others status
 	for host in a b; do
@@ -158,8 +158,8 @@ daemons_end() {
 	done
 }
 
-# on_two_hosts COMMAND..: run a program that talks to itself over loopback, on host b, so that its
-# listeners are on host a (preload/twohosts.c tells how).
+# on_two_hosts COMMAND..: run on host b a program that connects to itself over loopback, and put its
+# listeners on host a (see preload/twohosts.c).
 on_two_hosts() {
 	local host
 	for host in a b; do

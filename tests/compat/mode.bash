@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# One program in one mode, between two new hosts. usage: mode.bash PROGRAM MODE DIRECTORY
+# Run one program in one mode, between two new hosts. usage: mode.bash PROGRAM MODE DIRECTORY
 #
 #   plain       no smcrd, no smcr-run
 #   one-sided   everything under smcr-run; smcrd on the client's host only
@@ -8,10 +8,10 @@
 #               rendezvous begins and falls back
 #   smcr        everything under smcr-run, smcrd on both
 #
-# A program's file sets ABOUT, PACKAGES (the first one's version counts), LIMIT (seconds a mode), QUICK,
-# NO_SMCR (why none of its connections can be SMC-R, a sentence; else there has to be one), and defines
-# run(). That finds host a and b, SERVER and CLIENT (their addresses), DIR (a directory that
-# any user may enter, and that goes away), the functions of lib.bash and of scripts/hosts.bash.
+# A program's file sets ABOUT, PACKAGES (the version of the first is shown), LIMIT (seconds for a mode), QUICK,
+# NO_SMCR (a sentence why none of its connections can be SMC-R; without it there has to be one), and defines
+# run(). This can use hosts a and b, their addresses SERVER and CLIENT, a temporary directory DIR that any user
+# may enter, and the functions of lib.bash and scripts/hosts.bash.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/hosts.bash

@@ -4,9 +4,9 @@
 
 usage: report.py --results DIRECTORY --modes "plain smcr.." [--write FILE] PROGRAM..
 
-Prints TAP, a line a program, and the table. With --write the table goes to a file as well, from the
-results of every program that is there. Exit status 1: something differs that no line of expected.list
-allows, or a line there no longer holds.
+Prints TAP, a line for each program, and the table. With --write the table is also written to a file, with all
+programs that have results. Exit status 1: there is a difference that no line of expected.list allows, or a
+line there is no longer true.
 """
 import argparse
 import pathlib
@@ -27,7 +27,7 @@ class Difference:
 
 
 class Mode:
-    """What one run of a program in one mode left."""
+    """The results of one run of a program in one mode."""
 
     def __init__(self, directory):
         self.ran = (directory / "results").exists()
@@ -45,13 +45,13 @@ class Mode:
             self.counters[words[0]] = (int(words[2]), int(words[4]))
 
     def least(self, which):
-        """Of both daemons the smaller count: established, or fallbacks."""
+        """The smaller count of the two daemons, of established connections or of fallbacks."""
         return min((c[which] for c in self.counters.values()), default=0)
 
 
 class Expected:
-    """A line of expected.list: program | modes | result | value | reason. Value *: any but TCP's;
-    ~ before it: may also be TCP's, where threads or hosts race."""
+    """A line of expected.list: program | modes | result | value | reason. Value *: any other than TCP's.
+    ~ before the value: TCP's value is allowed too, because threads or hosts race."""
 
     def __init__(self, number, fields):
         self.number = number
@@ -112,7 +112,7 @@ class Program:
         self.judge()
 
     def judge(self):
-        # Of a run of some modes only: what is not there is shown as "-".
+        # If only some modes were run, the others are shown as "-".
         self.modes = {m: run for m, run in self.modes.items() if run.ran or m in ("plain", "smcr")}
         for mode, run in self.modes.items():
             self.problems += [f"{mode}: {fault}" for fault in run.faults]

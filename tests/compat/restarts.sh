@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Restarts of smcrd under clients that connect, ask and verify without a pause: host a and host b in
-# turn, killed and stopped in order in turn, at once or after a while. No program may ever read a CLC
-# message or an end of file that the other program did not send, nor wrong bytes, nor wait for ever.
-# A reset is right only in the moment of a restart, and for a connection that was no TCP socket any more,
-# or was in connect(), or that a server has had no byte of (a client makes its connection again where
-# SMC-R was promised to it in vain). Prints what happened, as a TAP line at the end. Needs root. Cleans up, also
-# when killed.
+# Restart smcrd while clients connect, send requests and verify answers without a pause. smcrd is restarted on host a
+# and host b in turn, killed or stopped in order, at once or after a while. No program may ever read a CLC message, an
+# end of file that the other program did not send, or wrong bytes, or wait for ever. A reset is allowed only around a
+# restart, and only for a connection that was no TCP socket any more, or was in connect(), or of which the server had
+# received no byte (a client connects again if the promise of SMC-R was broken). Prints what happened; the last line is
+# TAP. Needs root. Cleans up, also when killed.
 #
 #   RESTARTS (100), CLIENTS (50), SIZE (100000), PAUSE (20)   see tests/programs/requests.c
-#   CALM (200)   connections over SMC-R that succeed between two restarts
-#   OUT (build/restarts)   the programs' events, the daemons' logs, when each restart was
+#   CALM (200)   connections over SMC-R that must succeed between two restarts
+#   OUT (build/restarts)   the programs' events, the daemons' logs, and the times of restarts
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/hosts.bash
@@ -25,10 +24,10 @@ OUT=${OUT:-build/restarts}
 run=$HOSTS_BUILD/bin/smcr-run
 requests=$HOSTS_BUILD/tests/programs/requests
 server=10.77.0.1
-# How long after the daemon answers again its death may still be heard: the other host's daemon and
-# programs have to run, on a machine that may be busy.
+# Programs may still notice the daemon's death for so long after it answers again: the other host's daemon and
+# programs first have to run, on a machine that may be busy.
 MOMENT=${MOMENT:-1}
-# A client gives up after 40 s, a server after 80.
+# A client gives up after 40 s, a server after 80 s.
 PATIENCE=90
 
 fail() {
@@ -54,7 +53,7 @@ monotonic() {
 	printf '%s' "$up"
 }
 
-# counted NAME: of the clients' connections so far
+# counted NAME: print this counter of the clients' connections so far
 counted() {
 	grep '^now ' "$HOSTS_DIR/client.out" | tail -n 1 |
 		awk -v name="$1" '{ for (i = 2; i < NF; i += 2) if ($i == name) print $(i + 1) }'
@@ -70,7 +69,7 @@ ended() {
 	! kill -0 "$1" 2>/dev/null
 }
 
-# The connections go on over SMC-R, CALM of them.
+# Wait until CALM more connections have succeeded over SMC-R.
 calm_down() {
 	local before
 	before=$(counted pair)
@@ -80,7 +79,7 @@ calm_down() {
 	ended "$server_pid" && fail "the server ended"
 }
 
-# restart HOST SIGNAL PAUSE
+# restart HOST SIGNAL PAUSE: end smcrd, and start it again after PAUSE seconds
 restart() {
 	local host=$1 signal=$2 name=SMCRD_PID_$1 begin status=0
 	begin=$(monotonic)
@@ -89,9 +88,9 @@ restart() {
 	if [ "$signal" = TERM ] && [ "$status" -ne 0 ]; then
 		fail "smcrd on host $host ends with status $status"
 	fi
-	sleep "$3" # how long the host is without a daemon is part of what is tested
+	sleep "$3" # the time without a daemon is part of the test
 	smcrd_start "$host" || fail "smcrd on host $host does not come back"
-	# A tick of /proc/uptime is 10 ms: no window may be too short for it.
+	# A tick of /proc/uptime is 10 ms, so windows must not be shorter.
 	echo "$host $signal $begin $(monotonic)" >>"$OUT/windows"
 }
 
@@ -99,7 +98,7 @@ restart_all() {
 	local i hosts=(a b) signals=(KILL TERM) pauses=(0 0.3)
 	for ((i = 0; i < RESTARTS; i++)); do
 		restart "${hosts[i % 2]}" "${signals[i / 2 % 2]}" "${pauses[i / 4 % 2]}"
-		# Windows do not overlap with what is heard of the last one.
+		# Wait, so that the next window does not overlap with effects of this one.
 		sleep "$MOMENT"
 		calm_down "after restart $((i + 1)) ($(tail -n 1 "$OUT/windows"))"
 	done
@@ -109,7 +108,7 @@ no_connection_open() {
 	[ "$(tail -n 1 "$HOSTS_DIR/server.out" | awk '{ print $NF }')" = 0 ]
 }
 
-# judge: every event, one a line, with "allowed" or "NOT ALLOWED" before it
+# judge: print every event, one a line, after "allowed" or "NOT ALLOWED"
 judge() {
 	grep -h '^event ' "$OUT/client.out" "$OUT/server.out" | awk -v moment="$MOMENT" -v slack=0.02 '
 		FILENAME != "-" {

@@ -1,13 +1,13 @@
 # shellcheck shell=bash disable=SC2016,SC2153 # jq has variables too; CLIENT and SERVER are matrix.sh's
 # SPDX-License-Identifier: MIT
 # Cells in which link groups begin, sourced after cells.bash and cells-end.bash: over IPv6, with one RNIC on a side, with
-# RoCE lost, with other versions, EIDs and dialects than the usual ones.
+# RoCE lost, and with unusual versions, EIDs and dialects.
 
 no_groups() {
 	views "$CLIENT" '.linkgroup == []' && views "$SERVER" '.linkgroup == []'
 }
 
-# groups_end: those that an operator can end.
+# groups_end: end all groups that an operator can end.
 groups_end() {
 	local n id
 	for n in "$CLIENT" "$SERVER"; do
@@ -20,7 +20,7 @@ groups_end() {
 	return 1
 }
 
-# falls_back: TCP it is, every byte, and no group.
+# falls_back: the connection must be TCP, lose no byte, and leave no group.
 falls_back() {
 	MAY_BE_TCP=yes flow echo 20 || return
 	until_true 30 no_groups && return
@@ -31,8 +31,8 @@ falls_back() {
 
 # ---- IPv6
 
-# Nobody offers version 2 there, so that this is a group of its own where the others have version 2; other cells are
-# about one group.
+# Neither side offers version 2 over IPv6, so this is a separate group if the other connections use version 2. It has to
+# end, because other cells expect one group.
 cell_ipv6() {
 	if [[ $C$S = *K* && $LAB_VERSION = 2 ]]; then
 		MAY_BE_TCP=yes flow_to "fd88::$SERVER" echo 20
@@ -66,7 +66,7 @@ cell_one-server() { begin_with_one "$SERVER"; }
 
 # ---- RoCE lost in first contact
 
-# roce_lost HOST: what it sends.
+# roce_lost HOST: drop the RoCE packets that the host sends.
 roce_lost() {
 	ip netns exec "$LAB" nft -f - <<-EOT
 	table bridge cut {
@@ -93,16 +93,16 @@ begin_without_roce() {
 cell_fallback-there() { begin_without_roce "$CLIENT"; }
 cell_fallback-back() { begin_without_roce "$SERVER"; }
 
-# ---- what smcrd is told to speak
+# ---- configured versions, EIDs and dialects
 
-# smcrd_again HOST LINE..: with these lines in its configuration.
+# smcrd_again HOST LINE..: restart smcrd with these lines in its configuration.
 smcrd_again() {
 	has_smcrd "$1" || return 0
 	daemon_stop "$1" || echo "smcrd of host $1 does not stop in order"
 	daemon_start "$@"
 }
 
-# with_lines CLIENT'S SERVER'S COMMAND..: with a line more (or several) in each smcrd's configuration.
+# with_lines CLIENT'S SERVER'S COMMAND..: run COMMAND with additional lines in each smcrd's configuration.
 with_lines() {
 	local client=$1 server=$2 status=0
 	shift 2
@@ -115,7 +115,7 @@ with_lines() {
 	return "$status"
 }
 
-# is_smcr KEY VALUE: a connection is, and an smcrd calls that of the group so.
+# is_smcr KEY VALUE: a connection must be SMC-R, and in an smcrd's view this key of its group must have this value.
 is_smcr() {
 	local n=$CLIENT
 	has_smcrd "$n" || n=$SERVER
@@ -148,7 +148,7 @@ cell_versions() {
 	esac
 }
 
-# Version 1 needs none.
+# Version 1 needs no UEID in common.
 cell_ueid() {
 	local n status=0 other='ueid = ANOTHER.EID' same="ueid = $LAB_UEID"
 	if [[ $C$S = *K* && $LAB_VERSION = 2 ]]; then

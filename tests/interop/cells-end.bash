@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2016,SC2153 # jq has variables too; CLIENT and SERVER are matrix.sh's
 # SPDX-License-Identifier: MIT
-# Cells in which link groups end, sourced after cells.bash: an smcrd, both NICs or the kernel's module go and come back, a
-# host stands still.
+# Cells in which link groups end, sourced after cells.bash: an smcrd, both NICs or the kernel's module go and come back, or
+# a host stands still.
 
 group_is_gone() {
 	views "$1" --arg role "$2" 'all(.linkgroup[]; .role != $role)'
@@ -11,12 +11,12 @@ no_steady_left() {
 	job_has_ended "$CLIENT" steady-client
 }
 
-# After RoCE failed smcrd leaves a peer on TCP for a while.
+# After a failure of RoCE smcrd leaves the peer on TCP for a while, so this has to be repeated.
 flow_again() {
 	flow echo 10
 }
 
-# as_before: a connection is SMC-R, with two links.
+# as_before: wait until a connection uses SMC-R, with two links.
 as_before() {
 	until_true 40 flow_again || { echo "no SMC-R afterwards"; return 1; }
 	until_true 40 both_symmetric && return
@@ -25,7 +25,7 @@ as_before() {
 	return 1
 }
 
-# resets DO GONE UNDO: DO resets the connections on both sides, and GONE is true; after UNDO all is as before.
+# resets DO GONE UNDO: DO must reset the connections on both sides, and make GONE true; after UNDO all must be as before.
 resets() {
 	local status=0
 	steady_start --bulk 1 --pingpong 1 || return
@@ -50,7 +50,7 @@ smcrd_starts() { daemon_start "$RESTART"; }
 client_has_no_group() { group_is_gone "$CLIENT" client; }
 server_has_no_group() { group_is_gone "$SERVER" server; }
 
-# restart HOST GONE: the peer's group goes.
+# restart HOST GONE: stop smcrd in order, then kill it; each time GONE must become true, as the peer's group ends.
 restart() {
 	RESTART=$1
 	resets smcrd_stops "$2" smcrd_starts && resets smcrd_is_killed "$2" smcrd_starts
@@ -74,7 +74,8 @@ client_both_down() { both_down "$CLIENT"; }
 client_both_up() { both_up "$CLIENT"; }
 server_both_down() { both_down "$SERVER"; }
 server_both_up() { both_up "$SERVER"; }
-# The kernel's group may go only when the NICs are back: it waits for all that it has sent to come back (docs/interop.md).
+# The kernel's group may end only when the NICs are back, because it waits until all its requests have completed
+# (docs/interop.md).
 no_group_left() {
 	{ [ "$C" = K ] || client_has_no_group; } && { [ "$S" = K ] || server_has_no_group; }
 }
@@ -89,7 +90,7 @@ module() {
 	on "$1" bash -c ". /mnt/env && . $VM_HERE/guest/smc.bash && $2"
 }
 
-# module_again HOST GONE: the group ends on the other side too.
+# module_again HOST GONE: unload the kernel's module, which must end the group on the other side too, and load it again.
 module_again() {
 	local status=0
 	cut_begins
@@ -113,7 +114,7 @@ reason_module-server() { reason_module "$S"; }
 
 # ---- a host that stands still
 
-# stand_still HOST SECONDS: nothing of it runs; of a host in a namespace, its smcrd does not.
+# stand_still HOST SECONDS: stop the whole virtual machine for so long, or the smcrd of a host in a namespace.
 stand_still() {
 	local pid=${LAB_PID[$1]:-}
 	[ "${LAB_KIND[$1]}" != S ] || pid=$(cat "${LAB_DIR[$1]}/job/smcrd.pid")
@@ -122,7 +123,7 @@ stand_still() {
 	kill -CONT "$pid"
 }
 
-# Links live on, and so do the streams.
+# After short stops links and streams go on.
 stand_still_shortly() {
 	local status=0
 	steady_start --bulk 1 --pingpong 1 || return
@@ -137,7 +138,7 @@ stand_still_shortly() {
 	return "$status"
 }
 
-# Links fail. A stream is whole or it breaks; wrong bytes it has never.
+# During a long stop links fail. A stream may be complete or break, but must never have wrong bytes.
 stand_still_long() {
 	local status=0 name
 	steady_start --bulk 1 --pingpong 1 || return
@@ -156,7 +157,8 @@ stand_still_long() {
 	return "$status"
 }
 
-# Where nobody answers for the queue pairs of links that failed, the kernel's group would stay for ever.
+# The long stop is left out where the kernel's group would stay for ever, because nobody answers for the queue pairs of
+# failed links.
 stand_still_twice() {
 	stand_still_shortly "$1" && { [ -n "$(reason_rxe)" ] || stand_still_long "$1"; }
 }

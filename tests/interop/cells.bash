@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2016,SC2034 # jq has variables too; CELLS are matrix.sh's
 # SPDX-License-Identifier: MIT
-# The cells of the matrix, sourced by matrix.sh, with those of cells-end.bash and cells-begin.bash: CLIENT and SERVER are the numbers of the hosts that have
-# these parts, C and S their kinds. A cell is a function cell_NAME; reason_NAME says why it cannot exist in
-# this pairing, if it cannot. What a cell prints is shown if it fails.
+# The cells of the matrix, sourced by matrix.sh, with those of cells-end.bash and cells-begin.bash. CLIENT and SERVER are
+# the numbers of the hosts in these roles, C and S their kinds. A cell is a function cell_NAME. reason_NAME prints why the
+# cell cannot exist in this pairing, if it cannot. The output of a cell is shown if it fails.
 
 CELLS=(echo links bulk stall half urgent module-client module-server abort many crowd ipv6 views
 	loss-client loss-server first-client first-server silent remove-client remove-server delete-client
@@ -59,7 +59,8 @@ server_address() {
 	echo "10.88.0.$SERVER"
 }
 
-# wrap_of HOST: what an unmodified program is started with there, in WRAP. MAY_BE_TCP lets it fall back.
+# wrap_of HOST: set WRAP to the command that starts an unmodified program on that host over SMC-R. With MAY_BE_TCP it may
+# fall back.
 wrap_of() {
 	if has_smcrd "$1"; then
 		WRAP=("$VM_TOP/$LAB_BUILD/bin/smcr-run")
@@ -69,7 +70,7 @@ wrap_of() {
 	fi
 }
 
-# program_start HOST JOB PROGRAM..: over SMC-R.
+# program_start HOST JOB PROGRAM..: start a program over SMC-R.
 program_start() {
 	local n=$1 job=$2 WRAP
 	shift 2
@@ -77,7 +78,7 @@ program_start() {
 	job_start "$n" "$job" "${WRAP[@]}" "$@"
 }
 
-# show_jobs NAME..: what they said. Those of the server's host have names that say so.
+# show_jobs NAME..: print the output of these jobs. The names of those on the server's host end in "server".
 show_jobs() {
 	local n name
 	for name in "$@"; do
@@ -90,7 +91,7 @@ show_jobs() {
 
 # ---- the shapes of tests/programs/flow.c
 
-# flow_start HOST JOB ARGUMENTS..: AF_SMC sockets where that is the kernel's.
+# flow_start HOST JOB ARGUMENTS..: start flow, with AF_SMC sockets on a host with the kernel's SMC-R.
 flow_start() {
 	local n=$1 job=$2
 	shift 2
@@ -128,7 +129,7 @@ cell_half() { flow half; }
 cell_abort() { flow abort; }
 cell_many() { flow many; }
 
-# The second group goes: other cells are about one.
+# The second group has to end, because other cells expect one group.
 cell_crowd() {
 	local status=0
 	FLOW_SECONDS=300 flow many 400 || status=1
@@ -139,10 +140,10 @@ cell_crowd() {
 
 cell_urgent() { flow urgent 3; }
 
-# ---- what the two sides tell
+# ---- the views of both sides
 
-# The link group in this direction. A side may have one in the other direction too, which the kernel's
-# links do not tell apart: they are found by the user IDs that both sides know.
+# Is the link group in this direction symmetric? A side may have a group in the other direction too, and the kernel's
+# links do not tell to which they belong. So links are found by the user IDs that both sides know.
 is_symmetric() {
 	views "$1" --arg role "$2" \
 		'[.linkgroup[] | select(.role == $role)] | length == 1 and .[0].type == "symmetric"'
@@ -164,7 +165,7 @@ cell_links() {
 }
 
 # jq, with the view of the client's host in $c and of the server's in $s. Each side chooses on which link a
-# connection writes, so their number on each link is not compared.
+# connection writes, so the numbers of connections on the links are not compared.
 SAME_VIEW='
 def group($role): [.linkgroup[] | select(.role == $role)][0];
 def links($group): [.link[] | select(.state == "active" and
@@ -207,7 +208,7 @@ cell_views() {
 
 # ---- traffic that goes on while links come and go: tests/programs/steady.c, on ordinary sockets
 
-# steady_start --bulk N --pingpong N: returns when all connections are made, and are SMC-R.
+# steady_start --bulk N --pingpong N: returns when all connections are open and use SMC-R.
 steady_start() {
 	local count=$(($2 + $4))
 	PORT=$((PORT + 1))
@@ -224,7 +225,7 @@ steady_start() {
 	return 1
 }
 
-# all_settled COUNT: so many connections are SMC-R for each smcrd. (connect() under smcr-run need not wait for that.)
+# all_settled COUNT: do so many connections use SMC-R on each smcrd? (connect() under smcr-run may return earlier.)
 all_settled() {
 	local n
 	for n in "$CLIENT" "$SERVER"; do
@@ -234,9 +235,10 @@ all_settled() {
 	done
 }
 
-# In kB/s each way. After a link was taken from it the kernel (6.12) may give room in its send buffer twice for what was
-# on its way, and loses 64 KB when that buffer is full next (docs/interop.md): slow enough not to fill it. An emulated
-# machine's rdma_rxe moves some 2 MB/s in all, less on a busy host, and what it cannot keep up with it repeats.
+# steady_rate: print the rate in kB/s each way. After losing a link the kernel (6.12) may free space in its send buffer
+# twice for the same bytes, and loses 64 KB when that buffer is full next (docs/interop.md), so the rate must be too low to
+# fill the buffer. Also, rdma_rxe of an emulated machine moves only some 2 MB/s in all, less on a busy host, and repeats
+# packets beyond that.
 steady_rate() {
 	case $C$S in
 	SS) echo 500 ;;
@@ -245,7 +247,7 @@ steady_rate() {
 	esac
 }
 
-# steady_stop: both end in order, and every byte was there, once and in order.
+# steady_stop: both programs must end in order, and every byte must have arrived once and in order.
 steady_stop() {
 	local status=0
 	job_kill "$CLIENT" steady-client TERM
@@ -256,7 +258,7 @@ steady_stop() {
 	return "$status"
 }
 
-# A period in which what comes twice is explained, for wirecheck.
+# cut_begins, cut_ends: the period between them is an explanation of repeated requests for wirecheck.
 cut_begins() {
 	CUT_FROM=$EPOCHREALTIME
 }
@@ -270,8 +272,8 @@ is_not_symmetric() {
 	! is_symmetric "$@"
 }
 
-# under_traffic DO NOTICED UNDO [AGAIN]: traffic on two links; DO takes one away, until NOTICED is true; UNDO brings it
-# back, until AGAIN: both sides are symmetric again.
+# under_traffic DO NOTICED UNDO [AGAIN]: run traffic on two links. DO takes one link away, and NOTICED must become true.
+# UNDO brings it back, and AGAIN must become true: by default, both sides are symmetric again.
 under_traffic() {
 	local status=0
 	until_true 40 both_symmetric || {
@@ -300,8 +302,9 @@ nic_is_up() {
 	on "$1" bash -c ". $VM_HERE/guest/nic.bash; nic_up $2"
 }
 
-# Both sides know. Not the kernel as server, if the client tells it: it waits then for all that it has sent on the link
-# to come back, and rdma_rxe repeats that until an answer comes from the path that is lost (docs/interop.md).
+# Do both sides know that a link is gone? The kernel as server is not asked. When the client tells it, the kernel waits
+# until its requests on the link have completed, and rdma_rxe repeats them until an answer comes over the lost path
+# (docs/interop.md).
 not_both_symmetric() {
 	is_not_symmetric "$CLIENT" client && { [ "$S" = K ] || is_not_symmetric "$SERVER" server; }
 }
@@ -311,15 +314,16 @@ client_up() { nic_is_up "$CLIENT" 1; }
 server_down() { nic_is_down "$SERVER" 1; }
 server_up() { nic_is_up "$SERVER" 1; }
 cell_loss-client() { under_traffic client_down not_both_symmetric client_up; }
-# What else has to happen says loss-client, where it can; here the second link may stay away. Where what the kernel has
-# sent on the lost link is outstanding for ever, it must not wait for that with small writes (docs/interop.md).
+# As loss-client, which cannot run in every pairing; but here the second link need not come back. Where the kernel's
+# requests on the lost link stay outstanding for ever, autocorking is off, so that small writes do not wait for them
+# (docs/interop.md).
 cell_cut-client() {
 	[ -z "$(reason_rxe)" ] || on "$SERVER" sysctl -qw net.smc.autocorking_size=0 || return
 	under_traffic client_down not_both_symmetric client_up true
 }
 cell_loss-server() { under_traffic server_down not_both_symmetric server_up; }
 
-# The link that the group began with, and on which LLC messages go as long as nothing happens.
+# The group's first link fails, which carries the LLC messages until then.
 first_client_down() { nic_is_down "$CLIENT" 0; }
 first_client_up() { nic_is_up "$CLIENT" 0; }
 first_server_down() { nic_is_down "$SERVER" 0; }
@@ -327,7 +331,7 @@ first_server_up() { nic_is_up "$SERVER" 0; }
 cell_first-client() { under_traffic first_client_down not_both_symmetric first_client_up; }
 cell_first-server() { under_traffic first_server_down not_both_symmetric first_server_up; }
 
-# The switch drops what comes and goes by RoCE on the port of one NIC.
+# The switch drops RoCE on the port of one NIC, in both directions.
 path_dead() {
 	ip netns exec "$LAB" nft -f - <<-EOF
 	table bridge cut {
@@ -346,7 +350,7 @@ path_alive() {
 
 cell_silent() { under_traffic path_dead not_both_symmetric path_alive; }
 
-# The RDMA device goes, its interface stays.
+# The RDMA device is removed, its interface stays.
 device_goes() { on "$1" rdma link delete rxe1; }
 device_comes() { on "$1" rdma link add rxe1 type rxe netdev net1; }
 client_device_goes() { device_goes "$CLIENT"; }
@@ -360,7 +364,7 @@ reason_remove() {
 	[ "$1" != S ] || echo "a software RNIC is its interface"
 }
 
-# docs/interop.md says more, and how two kernels hang.
+# docs/interop.md tells more, and why two kernels hang.
 reason_rxe() {
 	[ "$C$S" != VK ] || echo "asked to delete the link the kernel's server waits for its outstanding sends," \
 		"which rdma_rxe repeats for ever; rdma_rxe does not answer for a queue pair that is gone"
@@ -382,14 +386,14 @@ link_is_gone() {
 		'all(.link[]; "\(.linkgroup)/\(.number)" != $link or .state != "active")'
 }
 
-# rdma_rxe may have ended the link by itself in between (docs/interop.md): then it is the turn of what came for it.
+# rdma_rxe may have ended the link by itself meanwhile (docs/interop.md). Then delete the link that has replaced it.
 operator_deletes() {
 	smcrctl_on "$DELETE_HOST" link delete "$DELETE_LINK" && return
 	[ $? = 4 ] || return 1
 	DELETE_LINK=$(a_link "$DELETE_HOST" "$DELETE_ROLE")
 	smcrctl_on "$DELETE_HOST" link delete "$DELETE_LINK"
 }
-# The server may have brought one by itself by then.
+# The server may have added a link by itself by then.
 operator_adds() { smcrctl_on "$DELETE_HOST" link add "${DELETE_LINK%/*}" || true; }
 
 delete_link() {
@@ -409,7 +413,7 @@ reason_delete-server() { reason_delete "$S"; }
 
 # ---- idle links
 
-# tested SINCE: on how many paths has somebody sent TEST LINK since then and got an answer?
+# tested SINCE: on how many paths has a TEST LINK been sent and answered since then?
 tested() {
 	"$VM_TOP/$LAB_BUILD/tests/interop/wirecheck" --list "$VM_WORK/lan.pcap" | awk -v since="$1" '
 		$1 < since || $4 != "TEST" { next }
@@ -430,7 +434,7 @@ all_tested() {
 	[ "$(tested "$1")" = 2 ]
 }
 
-# An interval of its own for each side makes the kernel test where it is one (lab.bash).
+# The two sides have different intervals, so that the kernel is the one that tests, if one side is the kernel (lab.bash).
 cell_idle() {
 	local since=$EPOCHREALTIME status=0 n link role=client
 	until_true 40 all_tested "$since" || { echo "not tested"; status=1; }
@@ -454,7 +458,7 @@ all_links() {
 
 # ---- real programs
 
-# transfer_ncat: from the client, which gives a file, to the server's file.
+# transfer_ncat: send a file from the client to the server and compare it.
 transfer_ncat() {
 	local file=$VM_TOP/$LAB_BUILD/bin/smcrd status=0
 	PORT=$((PORT + 1))
@@ -472,7 +476,7 @@ listens() {
 	[ -n "$(on "$1" ss -Hltn "sport = :$2")" ]
 }
 
-# curl from python's web server: a file, and what comes is compared.
+# transfer_curl: download a file with curl from Python's web server and compare it.
 transfer_curl() {
 	local file=$LAB_BUILD/bin/smcrctl status=0
 	PORT=$((PORT + 1))

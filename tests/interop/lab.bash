@@ -9,14 +9,14 @@
 #       for a software RNIC, in the network namespace "soft"
 #
 # Hosts have the numbers 1 and 2; host N has 10.88.0.N on net0 and 10.88.0.1N on net1. They speak version LAB_VERSION of
-# SMC-R. What runs on a host is a job with a name: a script in a directory that both sides see (guest/runner).
+# SMC-R. Each program on a host runs as a job with a name: a script in a directory that both sides see (guest/runner).
 #
-# Everything lies in namespaces with a random name, virtual machines included, and goes with lab_down, or
-# when the caller is killed: a guard process waits for the caller's end of a pipe to close.
+# Everything is in namespaces with random names, virtual machines too. lab_down removes all of it. If the caller is
+# killed, a guard process does so: it waits until the caller's end of a pipe closes.
 
 LAB_UEID=SMCRD.INTEROP
 LAB_VERSION=2
-LAB_CAPTURE=yes # empty: nothing of what is said is kept
+LAB_CAPTURE=yes # empty: packets are not captured
 LAB_TEST_LINK_SECONDS=3
 declare -gA LAB_KIND LAB_DIR LAB_PID # PID: of a virtual machine
 
@@ -39,7 +39,7 @@ lab_check() {
 	command -v qemu-system-x86_64 >/dev/null || lab_fail "qemu-system-x86_64 is not there"
 }
 
-# lab_guard: cleans up when standard input ends, whatever ended it.
+# lab_guard: clean up when standard input ends, for whatever reason.
 lab_guard() {
 	trap '' INT TERM HUP PIPE
 	cat >/dev/null
@@ -60,7 +60,7 @@ lab_sweep() {
 
 # ---- hosts
 
-# lab_up KIND1 KIND2: the LAN, the two hosts, and a capture of what is said. Returns when both are ready.
+# lab_up KIND1 KIND2: make the LAN and the two hosts, and start a capture. Returns when both hosts are ready.
 lab_up() {
 	local n
 	ip netns add "$LAB"
@@ -87,7 +87,7 @@ lab_capture() {
 	LAB_TCPDUMP=$!
 }
 
-# In a subshell: become COMMAND in a namespace, without the guard's pipe.
+# lab_in NAMESPACE COMMAND..: in a subshell, become COMMAND in a namespace, without the guard's pipe.
 lab_in() {
 	exec ip netns exec "$@" {LAB_GUARD}>&-
 }
@@ -96,7 +96,7 @@ lab_is_ready() {
 	[ -e "${LAB_DIR[$1]}/ready" ]
 }
 
-# lab_namespace N: host N in a namespace.
+# lab_namespace N: make host N in a namespace.
 lab_namespace() {
 	local n=$1 name=$LAB-host$1 nic HOST=$1
 	# shellcheck source=tests/interop/guest/nic.bash
@@ -107,7 +107,7 @@ lab_namespace() {
 	for nic in 0 1; do
 		ip -n "$name" link add "net$nic" type veth peer name "host$n$nic" netns "$LAB"
 		ip -n "$LAB" link set "host$n$nic" master br0 up
-		# The capture shall have packets as they are on a wire.
+		# Without segmentation offload, so that the capture has packets as on a wire.
 		ip netns exec "$name" ethtool -K "net$nic" tx-udp-segmentation off gso off tso off
 		HOST=$n ip netns exec "$name" bash -c '. "$1"; nic_addresses "$2" && nic_up "$2"' - \
 			"$VM_HERE/guest/nic.bash" "$nic"
@@ -116,7 +116,7 @@ lab_namespace() {
 	touch "${LAB_DIR[$n]}/ready"
 }
 
-# lab_machine N: host N in a virtual machine.
+# lab_machine N: make host N in a virtual machine.
 lab_machine() {
 	local n=$1 nic dir=${LAB_DIR[$1]} options=()
 	for nic in 0 1; do
@@ -136,7 +136,7 @@ lab_machine() {
 	VM_RUN=() VM_ENV=()
 }
 
-# lab_down: the hosts end; the capture stays until the next lab_up.
+# lab_down: end the hosts. The capture stays until the next lab_up.
 lab_down() {
 	local n
 	for n in 1 2; do
@@ -150,19 +150,20 @@ lab_down() {
 	LAB_KIND=()
 }
 
-# lab_order HOST ORDER: for guest/station. A pipe that is opened both ways takes it if the machine has crashed, too.
+# lab_order HOST ORDER: give guest/station an order. The pipe is opened for reading and writing, so that this does not
+# block if the machine has crashed.
 lab_order() {
 	echo "$2" 1<>"${LAB_DIR[$1]}.orders.in"
 }
 
-# lab_crashed HOST: it was a virtual machine, and is not there any more.
+# lab_crashed HOST: was the host a virtual machine that does not run any more?
 lab_crashed() {
 	[ "${LAB_KIND[$1]:-}" != S ] && ! kill -0 "${LAB_PID[$1]:-}" 2>/dev/null
 }
 
 # ---- jobs
 
-# job_start HOST NAME COMMAND..: in the background.
+# job_start HOST NAME COMMAND..: run the command in the background as a job.
 job_start() {
 	local n=$1 name=$2 dir=${LAB_DIR[$1]}/job socket=/run/smcrd.sock
 	shift 2
@@ -184,7 +185,7 @@ job_has_ended() {
 	[ -e "${LAB_DIR[$1]}/job/$2.status" ]
 }
 
-# job_wait HOST NAME SECONDS: its exit status; 124 and an end by force when the time is over.
+# job_wait HOST NAME SECONDS: wait for the job; returns its exit status. When the time is over, kill it and return 124.
 job_wait() {
 	until_true "$3" job_has_ended "$1" "$2" || {
 		job_kill "$1" "$2" KILL
@@ -208,7 +209,7 @@ job_out() {
 	echo "${LAB_DIR[$1]}/job/$2.out"
 }
 
-# job_says HOST NAME REGEX: has it said a line like that?
+# job_says HOST NAME REGEX: has the job printed a line that matches?
 job_says() {
 	grep -qs "$3" "$(job_out "$1" "$2")"
 }
@@ -218,7 +219,7 @@ job_says_or_ends() {
 	job_says "$@" || job_has_ended "$1" "$2"
 }
 
-# on HOST COMMAND..: run a command to its end, at most 60 s; prints what it says.
+# on HOST COMMAND..: run a command to its end, at most 60 s, and print its output.
 on() {
 	local n=$1 name status=0
 	shift
@@ -241,14 +242,14 @@ until_true() {
 	done
 }
 
-# ---- smcrd and what a host says
+# ---- smcrd and views
 
 has_smcrd() {
 	[ "${LAB_KIND[$1]}" != K ]
 }
 
-# daemon_start HOST [LINE..]: smcrd, if it is a host with one, with these lines in its configuration besides; returns when
-# it answers.
+# daemon_start HOST [LINE..]: start smcrd, on a host that has one, with these additional lines in its configuration;
+# returns when it answers.
 daemon_start() {
 	local n=$1 dir=${LAB_DIR[$1]} conf socket=/run/smcrd.sock options=()
 	has_smcrd "$n" || return 0
@@ -261,14 +262,14 @@ daemon_start() {
 	{
 		[[ $LAB_VERSION = 1 || $* = *ueid* ]] || echo "ueid = $LAB_UEID"
 		[ $# = 0 ] || printf '%s\n' "$@"
-		# The first test makes the other side see that the link is alive: the kernel shall be it.
+		# The side that tests a link first shows the other side that the link works. That side should be the kernel.
 		[ "${LAB_KIND[$((3 - n))]}" = K ] ||
 			echo "test_link_interval_seconds = $LAB_TEST_LINK_SECONDS"
-		# An emulated machine may have no time for one of its devices for longer than the 300 ms, on a busy host for seconds.
+		# An emulated machine may not serve one of its devices for more than 300 ms, on a busy host for seconds.
 		echo "link_timeout_milliseconds = 4000"
-		# A handshake that fails shall not make the next cell fail too.
+		# A failed handshake should not make the next cell fail too.
 		echo "skip_seconds = 1"
-		# Cells of many short connections are about SMC-R.
+		# Cells with many short connections need them on SMC-R.
 		echo "short_connection_rate = 0"
 	} >"$dir/smcrd.conf"
 	job_start "$n" smcrd "$VM_TOP/$LAB_BUILD/bin/smcrd" --foreground --config "$conf" \
@@ -285,7 +286,7 @@ daemon_answers() {
 	on "$1" "$VM_TOP/$LAB_BUILD/bin/smcrctl" info >/dev/null 2>&1
 }
 
-# daemon_stop HOST [SIGNAL]: its exit status.
+# daemon_stop HOST [SIGNAL]: stop smcrd; returns its exit status.
 daemon_stop() {
 	has_smcrd "$1" || return 0
 	job_kill "$1" smcrd "${2:-TERM}"
@@ -298,7 +299,7 @@ smcrctl_on() {
 	on "$n" "$VM_TOP/$LAB_BUILD/bin/smcrctl" "$@"
 }
 
-# view HOST: {"linkgroup": [..], "link": [..]}, of smcrctl or of the kernel's netlink.
+# view HOST: print {"linkgroup": [..], "link": [..]}, from smcrctl or the kernel's netlink.
 view() {
 	local ctl=$VM_TOP/$LAB_BUILD/bin/smcrctl
 	if has_smcrd "$1"; then
@@ -308,7 +309,7 @@ view() {
 	fi
 }
 
-# views HOST JQ-OPTIONS..: is that true of its view?
+# views HOST JQ-OPTIONS..: is the jq filter true for the host's view?
 views() {
 	local n=$1
 	shift

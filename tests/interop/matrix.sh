@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# smcrd and the Linux kernel's SMC-R as peers: every pairing of hosts (lab.bash) with an smcrd in it, each as client
-# and as server, over the cells of cells.bash. Prints TAP, one line a cell, and a table at the end.
+# smcrd and the Linux kernel's SMC-R as peers: every pairing of hosts (lab.bash) that has an smcrd, each host as client
+# and as server, in all cells of cells.bash. Prints TAP, one line for each cell, and a table at the end.
 #
 #   matrix.sh [--quick] [PAIR..]     PAIR: two of S, V, K, as in "SK", which speak version 2, or as in "S1K1", version 1;
-#                                    those that are in docs/interop.md if none is named
+#                                    those of docs/interop.md if none is named
 #
 #   MATRIX_CELLS     only these cells
-#   MATRIX_SECONDS   the end of everything: what has not begun by then counts as failed
+#   MATRIX_SECONDS   limit of the whole run: cells that have not begun by then count as failed
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -48,7 +48,7 @@ number=0 failed=0 crashes=0 CUTS=()
 declare -A RESULT
 columns=()
 
-# result COLUMN CELL ok|FAIL|- TITLE: a line of TAP, a field of the table.
+# result COLUMN CELL ok|FAIL|- TITLE: print a line of TAP, and set a field of the table.
 result() {
 	number=$((number + 1))
 	RESULT[$1 $2]=$3
@@ -62,7 +62,7 @@ result() {
 	esac
 }
 
-# what_happened: for whoever looks for the reason of a failure.
+# what_happened: print logs and views, which may show the reason of a failure.
 what_happened() {
 	local n
 	sed 's/^/# /' "$VM_WORK/cell.out"
@@ -76,7 +76,7 @@ what_happened() {
 	done
 }
 
-# jobs_end: what a failed cell has left behind.
+# jobs_end: end jobs that a failed cell has left behind.
 jobs_end() {
 	local n file name
 	for n in 1 2; do
@@ -92,8 +92,8 @@ crashed() {
 	lab_crashed 1 || lab_crashed 2
 }
 
-# tried COLUMN NAME: the cell. Kernels crash under all that is done to them, rarely and anywhere: a cell in which that
-# happens is tried once more, on hosts that are booted for it and stay for the cells behind.
+# tried COLUMN NAME: run the cell. The kernels crash rarely, and in any cell. A cell with a crash is tried once more, on
+# newly booted hosts, which later cells use too.
 tried() {
 	! "cell_$2" >"$VM_WORK/cell.out" 2>&1 || return 0
 	crashed || return
@@ -104,7 +104,7 @@ tried() {
 	"cell_$2" >"$VM_WORK/cell.out" 2>&1
 }
 
-# cell COLUMN NAME
+# cell COLUMN NAME: run the cell if it can exist, and print its result.
 cell() {
 	local reason='' started=$SECONDS
 	! declare -F "reason_$2" >/dev/null || reason=$("reason_$2")
@@ -120,28 +120,28 @@ cell() {
 		result "$1" "$2" FAIL "${CELL_TITLE[$2]} ($((SECONDS - started)) s)"
 		what_happened
 		jobs_end
-		# The next cell shall not fail for what this one has left.
+		# So that the next cell does not fail because of what this one has left.
 		groups_end >/dev/null 2>&1 && as_before >/dev/null 2>&1
 	fi
 }
 
-# direction CLIENT SERVER: all cells, with these hosts as client and as server.
+# direction CLIENT SERVER: run all cells with these hosts as client and server.
 direction() {
 	local name
 	CLIENT=$1 SERVER=$2 C=${LAB_KIND[$1]} S=${LAB_KIND[$2]}
 	columns+=("$(column "$C" "$S")")
-	# Whatever cell is the first finds a link group with two links, as those behind do.
+	# The first cell has to find a link group with two links, as later cells do.
 	as_before >"$VM_WORK/cell.out" 2>&1 || sed 's/^/# /' "$VM_WORK/cell.out"
 	for name in "${wanted[@]}"; do cell "$(column "$C" "$S")" "$name"; done
 }
 
-# column CLIENT SERVER: its name, as S-K, or S1-K1 in version 1.
+# column CLIENT SERVER: print the column's name, such as S-K, or S1-K1 in version 1.
 column() {
 	local version=${LAB_VERSION#2}
 	echo "$1$version-$2$version"
 }
 
-# wire NAME KINDS: the capture of all that was said.
+# wire NAME KINDS: check the capture of all packets.
 wire() {
 	local out status=0 malformed n rxe=()
 	for n in 1 2; do
@@ -153,7 +153,7 @@ wire() {
 		status=1
 		out+=$'\n'"the capture is not complete: $(tail -n 3 "$VM_WORK/tcpdump" | tr '\n' ' ')"
 	}
-	# tshark also looks for messages in what RDMA writes carry, and expects a part of SMC-D in a Proposal of version 1.
+	# tshark also looks for messages in the data of RDMA WRITEs, and expects a part of SMC-D in a Proposal of version 1.
 	malformed=$(tshark -n -r "$VM_WORK/lan.pcap" -Y 'smc and (_ws.malformed or _ws.expert.severity >= "Error")
 		and (infiniband.bth.opcode == 4 or tcp) and not (tcp.payload[4:1] == 01 and tcp.payload[7:1] == 10)' 2>"$VM_WORK/tshark") || status=1
 	[ -z "$malformed" ] || status=1
@@ -174,7 +174,7 @@ wire() {
 	[ -z "${MATRIX_KEEP:-}" ] || cp "$VM_WORK/lan.pcap" "$MATRIX_KEEP/$1.pcap"
 }
 
-# hosts KIND1 KIND2: the two are there, with an smcrd each that has one.
+# hosts KIND1 KIND2: start the two hosts, and smcrd on those that have one.
 hosts() {
 	local n
 	CUTS=()
@@ -189,7 +189,7 @@ hosts() {
 	return 1
 }
 
-# hosts_end COLUMN: in order; and what was said on the LAN.
+# hosts_end COLUMN: end the hosts in order, and check the packets of the LAN.
 hosts_end() {
 	local n kinds=${LAB_KIND[1]}${LAB_KIND[2]}
 	for n in 1 2; do
@@ -199,15 +199,15 @@ hosts_end() {
 	wire "$1" "$kinds"
 }
 
-# hosts_again COLUMN: others of the same kinds, after a crash.
+# hosts_again COLUMN: start new hosts of the same kinds, after a crash.
 hosts_again() {
 	local kinds=("${LAB_KIND[1]}" "${LAB_KIND[2]}")
 	hosts_end "$1"
 	hosts "${kinds[@]}"
 }
 
-# pair KIND1 KIND2: either as client. Hosts are booted for each, except where time is short: the kernel
-# does not come clean out of all that is done to it.
+# pair KIND1 KIND2: run both directions. Hosts are booted anew for each direction, except where time is short, because
+# the tests leave traces in the kernel.
 pair() {
 	echo "# $1 and $2, version $LAB_VERSION"
 	hosts "$1" "$2" || return
@@ -223,7 +223,7 @@ pair() {
 	hosts_end "$(column "$2" "$1")"
 }
 
-# As docs/interop.md has it.
+# table: print the table in the form of docs/interop.md.
 table() {
 	local column name
 	printf '# | cell |'

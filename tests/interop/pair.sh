@@ -6,7 +6,7 @@ set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/vm.bash"
 vm_prepare || exit 1
 
-# lan HOST: two NICs and the wire to the other machine on one hub.
+# lan HOST: QEMU's options for two NICs and the wire to the other machine on one hub.
 lan() {
 	local host=$1 end=server=on,addr.type=unix,addr.path=$VM_WORK/wire
 	[ "$host" = 1 ] || end=addr.type=unix,addr.path=$VM_WORK/wire

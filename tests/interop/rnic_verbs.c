@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RNICs of libibverbs on rdma_rxe: what any RNIC has to do, and what only these do. Runs in the
- * guest "rnic": rxe0 on t0 and rxe1 on t1, a veth pair in this namespace. */
+/* RNICs of libibverbs on rdma_rxe: what any RNIC has to do, and what only verbs devices do. Runs in
+ * the guest "rnic": rxe0 on t0 and rxe1 on t1, a veth pair in this namespace. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,7 +86,7 @@ static void ports_are_listed(void **state)
 	assert_non_null(strstr(names, "verbs:rxe1/1 on t1; "));
 }
 
-/* What cannot be opened says why. */
+/* When a device cannot be opened, the error tells why. */
 static void refusals(void **state)
 {
 	(void)state;
@@ -103,7 +103,7 @@ static void refusals(void **state)
 	assert_null(rnic);
 }
 
-/* A device that is shared with other namespaces has no GID of theirs. */
+/* A device that is shared with other namespaces does not show their GIDs. */
 static void other_namespace(void **state)
 {
 	(void)state;
@@ -155,7 +155,7 @@ static void without_inline(void **state)
 
 #define NOTES 30
 
-/* The kernel works on without us; what it has done is handed in without the event loop. */
+/* rnic_poll() reports what the kernel has done meanwhile, without the event loop. */
 static void poll_hands_in(void **state)
 {
 	(void)state;
@@ -177,7 +177,8 @@ static void poll_hands_in(void **state)
 		rnic_poll(a.rnic);
 	}
 	assert_int_equal(a.num_sends, 2 * NOTES);
-	/* Events of what was polled find nothing, and the next one is told all the same. */
+	/* Events of completions that were polled already find nothing; later ones are still
+	 * reported. */
 	rnic_side_idle(behaviour_base, 20);
 	assert_int_equal(b.num_messages, NOTES);
 	assert_int_equal(rnic_side_send(&a, "x", 1, 1), 0);
@@ -188,7 +189,7 @@ static void poll_other(struct rnic_side *side, const struct rnic_wc *wc)
 {
 	if (!wc->is_recv)
 		return;
-	rnic_poll(side->rnic); /* no other QP there, so nothing happens */
+	rnic_poll(side->rnic); /* the device has no other QP, so nothing is reported */
 	for (int i = 0; i < PATIENCE && a.num_sends < 1; i++) {
 		usleep(1000);
 		rnic_poll(a.rnic);
@@ -228,7 +229,7 @@ static void poll_callback_destroys(void **state)
 
 /* ---- the end of the process */
 
-/* `a` is connected to one that is about to end. */
+/* Connect `a` to a device that is about to be closed. */
 static void connected_one_leaves(struct rnic_side *c)
 {
 	rnic_side_open(c, behaviour_base, "verbs:rxe1/1", 4096);
@@ -239,7 +240,7 @@ static void connected_one_leaves(struct rnic_side *c)
 	rnic_qp_error(c->qp);
 }
 
-/* What the peer still sends is acknowledged, though nobody here hears of it. */
+/* What the peer still sends is acknowledged, but not reported here. */
 static void who_leaves_goes_on_to_answer(void **state)
 {
 	(void)state;
@@ -256,7 +257,7 @@ static void who_leaves_goes_on_to_answer(void **state)
 	rnic_side_close(&c);
 }
 
-/* One that is not destroyed ends as ever. */
+/* A queue pair that is not destroyed reports errors as usual. */
 static void who_leaves_hears_of_errors(void **state)
 {
 	(void)state;
@@ -306,7 +307,7 @@ static void no_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *w
 	(void)n;
 }
 
-/* The peer's MAC as it gave it goes into the neighbour table while a QP needs it. */
+/* The MAC that the peer has told is in the neighbour table as long as a QP needs it. */
 static void neighbour_entries(void **state)
 {
 	(void)state;
@@ -338,7 +339,7 @@ static void neighbour_entries(void **state)
 	assert_memory_equal(host.mac, peer.mac, 6);
 	rnic_qp_destroy(qp[0]);
 	assert_int_equal(host.unsets, 1);
-	memset(peer.mac, 0, 6); /* not known: the host has to find it */
+	memset(peer.mac, 0, 6); /* unknown: the host has to find the MAC */
 	assert_int_equal(rnic_qp_connect(qp[1], &peer), 0);
 	assert_int_equal(host.sets, 3);
 	assert_memory_equal(host.mac, peer.mac, 6);
@@ -359,7 +360,7 @@ static void neighbour_entries(void **state)
 
 static int register_without_capability(void)
 {
-	/* Header and data of capset(2), version 3: no capability at all. */
+	/* Header and data of capset(2), version 3: no capabilities. */
 	struct {
 		uint32_t version;
 		int pid;
@@ -378,8 +379,8 @@ static int register_without_capability(void)
 	return r == -ENOMEM ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Without CAP_IPC_LOCK the limit counts. In another process: the kernel refuses devices to one that
- * has changed its capabilities since it opened them. */
+/* Without CAP_IPC_LOCK the limit of locked memory applies. Run in another process, because the
+ * kernel refuses devices to a process that has changed its capabilities since it opened them. */
 static void memory_limit(void **state)
 {
 	(void)state;
@@ -400,7 +401,7 @@ static void packets_are_counted(void **state)
 		assert_int_equal(rnic_side_send(&a, "x", 1, i), 0);
 	assert_true(rnic_side_wait(behaviour_base, &b.num_messages, 10, PATIENCE));
 	assert_true(rnic_side_wait(behaviour_base, &a.num_sends, 10, PATIENCE));
-	/* The kernel shows what it counted some milliseconds ago. */
+	/* The kernel's counters are some milliseconds late. */
 	for (int i = 0; i < PATIENCE / 10; i++) {
 		rnic_get_stats(a.rnic, &after);
 		if (after.tx_packets >= before.tx_packets + 10)
@@ -468,7 +469,8 @@ static void link_changed(void *ctx)
 	rnic_link_changed(((struct rnic_side *)ctx)->rnic);
 }
 
-/* rdma_rxe waits with its removal until nobody has the device open: the uevent tells. */
+/* rdma_rxe is removed only when no process has the device open; a uevent tells that it should go.
+ */
 static void device_is_removed(void **state)
 {
 	(void)state;
@@ -482,7 +484,7 @@ static void device_is_removed(void **state)
 	assert_int_equal(hotplug_watch_new(behaviour_base, link_changed, &c, &watch), 0);
 	assert_int_equal(system("rdma link delete rxe9 &"), 0);
 	assert_true(wait_event(&c, RNIC_EVENT_REMOVED));
-	/* Its queue pairs have ended. */
+	/* The device's queue pairs have ended. */
 	assert_true(rnic_side_wait(behaviour_base, &c.recv_errors, 1, PATIENCE));
 	hotplug_watch_free(watch);
 	rnic_side_close(&c);
@@ -492,7 +494,7 @@ static void device_is_removed(void **state)
 	assert_int_equal(system("ip link delete t9"), 0);
 }
 
-/* With an argument: only the tests whose names match that pattern. */
+/* With an argument run only tests whose names match that pattern. */
 int main(int argc, char **argv)
 {
 	if (argc > 1)

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The service of the packages in build/deb, in a virtual machine whose first process is systemd: guest/service says what
-# is tried. `make check-deb-vm`. Prints TAP.
+# The service of the packages in build/deb, in a virtual machine whose first process is systemd; guest/service has the
+# checks. `make check-deb-vm`. Prints TAP.
 set -uo pipefail
 # shellcheck source=tests/interop/vm.bash
 . "$(dirname "${BASH_SOURCE[0]}")/vm.bash"
 # shellcheck source=tests/packages/debs.bash
 . "$VM_TOP/tests/packages/debs.bash"
 
-# packages DIR: as they were built, and what would be their next version
+# packages DIR: put the packages as they were built, and their next version, into DIR
 packages() {
 	local name
 	mkdir -p "$1" "$VM_WORK/next"
@@ -17,7 +17,7 @@ packages() {
 	done
 }
 
-# It was systemd that switched off, after it had stopped the service.
+# Has systemd switched the machine off, after stopping the service?
 stopped_in_order() {
 	grep -q 'Stopped .*smcrd\.service' "$VM_WORK/service.console" && grep -q 'reboot: Power down' "$VM_WORK/service.console"
 }

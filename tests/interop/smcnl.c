@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel's SMC, by its netlink families: what it has, and the two tables it needs.
+ * Shows the kernel's SMC by its netlink families, and changes the two tables that it needs.
  *
  *   smcnl show
  *   smcnl ueid EID
@@ -8,9 +8,11 @@
  *   smcnl pnet NAME eth INTERFACE
  *   smcnl pnet NAME ib DEVICE PORT
  *
- *   show         {"linkgroup": [..], "link": [..], "fallback": [..]}, with the keys of smcrctl
- * where both have a thing ueid         adds an EID, ueid-remove takes it away pnet         gives an
- * interface, or a port of an RDMA device, a PNET id
+ *   show         print {"linkgroup": [..], "link": [..], "fallback": [..]}, with smcrctl's keys for
+ *                things that smcrctl has too
+ *   ueid         add an EID
+ *   ueid-remove  remove an EID
+ *   pnet         give an interface, or a port of an RDMA device, a PNET id
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -56,7 +58,7 @@ static struct nl_msg *new_request(int family, uint8_t command, int flags)
 	return msg;
 }
 
-/* ---- attributes to JSON; absent ones to null */
+/* ---- attributes to JSON; absent attributes become null */
 
 static json_t *number8(struct nlattr *attr)
 {
@@ -68,7 +70,7 @@ static json_t *number32(struct nlattr *attr)
 	return attr ? json_integer(nla_get_u32(attr)) : json_null();
 }
 
-/* Names are padded with blanks in places. */
+/* Some names are padded with blanks. */
 static json_t *text(struct nlattr *attr)
 {
 	if (!attr)
@@ -80,7 +82,7 @@ static json_t *text(struct nlattr *attr)
 	return json_stringn(string, len);
 }
 
-/* As inet_ntop() writes it. */
+/* A GID in the form of inet_ntop(). */
 static json_t *gid(struct nlattr *attr)
 {
 	char string[INET6_ADDRSTRLEN] = "";
@@ -90,7 +92,7 @@ static json_t *gid(struct nlattr *attr)
 	return attr ? json_string(string) : json_null();
 }
 
-/* The kernel hands out a link's user ID as it is on the wire. */
+/* The kernel tells a link's user ID in the byte order of the wire. */
 static json_t *user_id(struct nlattr *attr)
 {
 	return attr ? json_integer(ntohl(nla_get_u32(attr))) : json_null();
@@ -117,7 +119,8 @@ static json_t *linkgroup(struct nlattr *nest)
 	if (at[SMC_NLA_LGR_R_V2])
 		nla_parse_nested(v2, LGR_R_V2_MAX_LINKS, at[SMC_NLA_LGR_R_V2], NULL);
 	struct nlattr *role = at[SMC_NLA_LGR_R_ROLE], *type = at[SMC_NLA_LGR_R_TYPE];
-	/* What is about version 2 is left out in version 1, its number too. */
+	/* In version 1 the kernel leaves out attributes of version 2, and the version number too.
+	 */
 	json_t *version =
 		at[SMC_NLA_LGR_R_V2_COMMON] ? number8(common[SMC_NLA_LGR_V2_VER]) : json_integer(1);
 	return json_pack(
@@ -176,7 +179,7 @@ static int one_reply(struct nl_msg *msg, void *arg)
 	return NL_OK;
 }
 
-/* Each dump on a socket of its own. */
+/* Get a dump, each on a separate socket. */
 static json_t *get(uint8_t command, int attribute, json_t *(*convert)(struct nlattr *))
 {
 	struct dump dump = { attribute, convert, json_array() };
@@ -203,7 +206,7 @@ static int show(void)
 	return 0;
 }
 
-/* Add it or, with the other command, remove it. */
+/* Add an EID or, with the other command, remove it. */
 static int change_ueid(uint8_t command, const char *eid)
 {
 	char padded[EID_LEN + 1];

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# smcrd against the kernel's SMC-R, rsockets and TCP on the same two virtual machines, in the same boot;
-# `make bench-vm`. Only ratios mean anything: the machines are emulated. Prints a table: medians over the
-# boots, and medians of the boots' ratios to the kernel's SMC-R. docs/performance.md has what came of it.
+# Compare smcrd with the kernel's SMC-R, rsockets and TCP on the same two virtual machines, in the same boot;
+# `make bench-vm`. Only ratios are meaningful, because the machines are emulated. Prints a table: medians over the
+# boots, and medians of the boots' ratios to the kernel's SMC-R. docs/performance.md has the results.
 #
-#   BOOTS (3), ROUNDS of all measurements in each (2), WAYS ("tcp kernel rsockets verbs soft"),
+#   BOOTS (3), ROUNDS of all measurements in each boot (2), WAYS ("tcp kernel rsockets verbs soft"),
 #   BULK_SECONDS (3), RTT_COUNT (2000), ASK_COUNT (300)
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -22,9 +22,9 @@ ASK_COUNT=${ASK_COUNT:-300}
 read -r -a ways <<<"$WAYS"
 bench=$VM_TOP/$LAB_BUILD/bench/tcpbench
 VM_NICE=${VM_NICE:-0}
-LAB_CAPTURE= # it would cost more than some of what is measured
+LAB_CAPTURE= # a capture would take more time than some of the measurements
 
-# smcrd_start HOST NAME RNIC [COMMAND..]: one of the two of a machine; its socket is /run/NAME.sock
+# smcrd_start HOST NAME RNIC [COMMAND..]: start one of a machine's two smcrd; its socket is /run/NAME.sock
 smcrd_start() {
 	local n=$1 name=$2 rnic=$3
 	shift 3
@@ -40,7 +40,7 @@ smcrd_answers() {
 start() {
 	local n at name
 	for n in 1 2; do
-		# The machines are slow, and connections that are too short to be worth it are to be measured.
+		# The machines are slow. Short connections are measured, so smcrd must not leave them on TCP.
 		printf '%s\n' 'link_timeout_milliseconds = 1500' 'short_connection_rate = 0' \
 			>"${LAB_DIR[$n]}/smcrd.conf"
 		smcrd_start $n smcrd verbs:rxe0 &&
@@ -63,7 +63,7 @@ no_fallback() {
 	on "$1" "$VM_TOP/$LAB_BUILD/tests/interop/smcnl" show | jq -e '.fallback == []' >/dev/null
 }
 
-# boot NUMBER: its values go to VM_WORK/values as "BOOT WAY MEASUREMENT VALUE".
+# boot NUMBER: boot and measure; values go to VM_WORK/values as "BOOT WAY MEASUREMENT VALUE".
 boot() {
 	local round n
 	lab_up B B && start || return
@@ -79,7 +79,7 @@ boot() {
 	lab_down
 }
 
-# table: of VM_WORK/values
+# table: print VM_WORK/values as a table
 table() {
 	awk -v order="$WAYS" '
 	function median(list,   v, n, i, j, t) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Prints how many thousand times a second this processor's time stamp counter counts, for the
- * kernel's tsc_early_khz=; nothing where there is none. */
+/* Prints the frequency of this processor's time stamp counter in kHz, for the kernel's
+ * tsc_early_khz=. Prints nothing if there is no such counter. */
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>
@@ -17,8 +17,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-/* The counter at a moment, and the moment: of some readings the one that took least, as a busy host
- * interrupts others. */
+/* Read the counter and the time together: of several readings take the one that took least, because
+ * on a busy host others are interrupted. */
 static uint64_t read_both(uint64_t *ret_ns)
 {
 	uint64_t best = UINT64_MAX, counter = 0;

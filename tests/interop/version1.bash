@@ -1,16 +1,16 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# The kernel's SMC-R in version 1, RFC 7609's own; sourced after vm.bash. The stock kernel wants RoCEv1 GIDs for it,
-# which rdma_rxe has not. So net/smc is built once more from Debian's packages of the same kernel, with one test opened: an
-# IPv4 RoCEv2 GID will do. Everything else is the kernel's own. It speaks version 1 with whom it has no UEID in common.
+# The kernel's SMC-R in version 1, that of RFC 7609; sourced after vm.bash. The stock kernel needs RoCEv1 GIDs for it,
+# which rdma_rxe does not have. So net/smc is built once more from Debian's packages of the same kernel, with one check
+# relaxed: an IPv4 RoCEv2 GID is accepted too. Everything else is unchanged. Peers without a common UEID speak version 1.
 #
-# The packages are large (170 MB) and the modules small (3 MB): only these stay in the cache.
+# The packages are large (170 MB), the modules small (3 MB). Only the modules stay in the cache.
 
 VM_VERSION1=$VM_CACHE/version1 # RELEASE/smc.ko and smc_diag.ko
 
 version1_packages=(gcc-12 make libelf1 python3 xz-utils)
 
-# version1_fetch: headers, and the source of the kernel that the guests run.
+# version1_fetch: fetch headers and source of the kernel that the guests run.
 version1_fetch() {
 	local release=$1 kernel=${1%-amd64} version
 	vm_apt_lists || return
@@ -24,18 +24,18 @@ version1_fetch() {
 		"linux-kbuild-$kernel=$version"
 }
 
-# version1_unpack DIRECTORY: headers below usr, net/smc below source.
+# version1_unpack DIRECTORY: unpack the headers below usr, and net/smc below source.
 version1_unpack() {
 	local deb
 	mkdir -p "$1/source"
 	for deb in "$VM_CACHE"/apt/linux-{headers,kbuild}-*.deb; do dpkg-deb -x "$deb" "$1" || return; done
-	# The packages name each other as they lie when they are installed.
+	# The packages refer to each other by their installed paths.
 	sed -i "s#/usr/src/#$1/usr/src/#" "$1"/usr/src/linux-headers-*-amd64/Makefile || return
 	dpkg-deb --fsys-tarfile "$VM_CACHE"/apt/linux-source-*.deb | tar -xO --wildcards '*.tar.xz' | xz -dc -T0 |
 		tar -x -C "$1/source" --strip-components=1 --wildcards '*/net/smc'
 }
 
-# version1_open FILE: wherever version 1 asks for a GID of RoCEv1, one of RoCEv2 with an IPv4 address passes too.
+# version1_open FILE: wherever version 1 requires a RoCEv1 GID, accept a RoCEv2 GID with an IPv4 address too.
 version1_open() {
 	python3 - "$1" <<-'EOF'
 	import re, sys
@@ -51,7 +51,7 @@ version1_open() {
 	EOF
 }
 
-# version1_build: the modules, in $VM_VERSION1/RELEASE.
+# version1_build: build the modules in $VM_VERSION1/RELEASE.
 version1_build() {
 	local release dir=$VM_CACHE/version1.build to
 	release=$(vm_release)
@@ -61,7 +61,7 @@ version1_build() {
 	rm -rf "$dir" "$to"
 	vm_install "${version1_packages[@]}" && version1_fetch "$release" && version1_unpack "$dir" &&
 		version1_open "$dir/source/net/smc/smc_ib.c" || return
-	# As Debian has it, but without what 6.12 has beside SMC-R, and without debugging information.
+	# With Debian's configuration, but only SMC-R, and without debugging information.
 	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL nice make -s -j"$(nproc)" -C "$dir/usr/src/linux-headers-$release" \
 		M="$dir/source/net/smc" CC=gcc-12 KCFLAGS=-g0 CONFIG_SMC=m CONFIG_SMC_DIAG=m CONFIG_SMC_LO= CONFIG_SMC_HS_CTRL_BPF= \
 		CONFIG_DEBUG_INFO_BTF_MODULES= modules >&2 || return
@@ -69,7 +69,7 @@ version1_build() {
 	rm -rf "$dir" "$VM_CACHE/apt"
 }
 
-# version1_prepare: says and does nothing the second time.
+# version1_prepare: do all of this, unless it was done before.
 version1_prepare() {
 	(
 		flock 9

@@ -1,9 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# Virtual machines with Debian's 6.12 kernel under QEMU, by software emulation: it works everywhere, and
-# the same everywhere (VM_ACCEL=kvm is faster where it works). They see the host's root file system,
-# read-only. Everything is prepared once, from Debian packages, in a cache: SMCRD_INTEROP_CACHE, or
-# ~/.cache/smcrd-interop.
+# Virtual machines with Debian's 6.12 kernel under QEMU. Software emulation works everywhere in the same way;
+# VM_ACCEL=kvm is faster where it works. The machines see the host's root file system read-only. Everything is
+# prepared once, from Debian packages, in a cache: SMCRD_INTEROP_CACHE, or ~/.cache/smcrd-interop.
 
 VM_HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 VM_TOP=$(cd "$VM_HERE/../.." && pwd)
@@ -12,7 +11,7 @@ VM_KERNEL=$VM_CACHE/kernel # an unpacked linux-image package
 
 vm_packages=(qemu-system-x86 busybox-static cpio kmod xz-utils iproute2 ibverbs-providers ncat jq)
 
-# vm_install PACKAGE..: what the host needs.
+# vm_install PACKAGE..: install packages that the host needs.
 vm_install() {
 	local package missing=()
 	for package; do
@@ -21,14 +20,14 @@ vm_install() {
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
 	echo "interop: installing ${missing[*]}" >&2
-	apt-get -qq -o Acquire::Retries=3 update >/dev/null 2>&1 # old lists may do
+	apt-get -qq -o Acquire::Retries=3 update >/dev/null 2>&1 # if this fails, old lists may suffice
 	DEBIAN_FRONTEND=noninteractive timeout 600 apt-get -qq -o DPkg::Lock::Timeout=300 install -y \
 		--no-install-recommends "${missing[@]}" >/dev/null && return
 	echo "interop: apt-get could not install ${missing[*]}" >&2
 	return 1
 }
 
-# vm_mirror: where this host gets its Debian packages.
+# vm_mirror: print the archive from which this host gets its Debian packages.
 vm_mirror() {
 	cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null |
 		sed -n 's/^deb \(\[[^]]*\] \)\?\(https\?:[^ ]*\).*/\2/p' >"$VM_CACHE/mirrors"
@@ -37,8 +36,8 @@ vm_mirror() {
 	grep -v security "$VM_CACHE/mirrors" | head -n 1
 }
 
-# vm_apt_lists: package lists of bookworm-backports, without a change to the host's package sources. Sets VM_APT, the
-# options for apt-get and apt-cache that use them.
+# vm_apt_lists: fetch package lists of bookworm-backports, without changing the host's package sources. Sets VM_APT, the
+# options for apt-get and apt-cache that use these lists.
 vm_apt_lists() {
 	local apt=$VM_CACHE/apt
 	rm -rf "$apt"
@@ -51,12 +50,12 @@ vm_apt_lists() {
 	timeout 120 apt-get "${VM_APT[@]}" update >&2
 }
 
-# vm_download PACKAGE[=VERSION]..: into $VM_CACHE/apt.
+# vm_download PACKAGE[=VERSION]..: download packages into $VM_CACHE/apt.
 vm_download() {
 	(cd "$VM_CACHE/apt" && timeout 900 apt-get "${VM_APT[@]}" download "$@" >&2)
 }
 
-# vm_fetch_kernel: the kernel of bookworm-backports, unpacked.
+# vm_fetch_kernel: fetch and unpack the kernel of bookworm-backports.
 vm_fetch_kernel() {
 	local package
 	[ ! -e "$VM_KERNEL/complete" ] || return 0
@@ -74,12 +73,12 @@ vm_fetch_kernel() {
 	touch "$VM_KERNEL/complete"
 }
 
-# vm_release: what uname -r says in the guests.
+# vm_release: print the kernel release of the guests, as uname -r does.
 vm_release() {
 	ls "$VM_KERNEL/lib/modules"
 }
 
-# vm_make_initrd: busybox, our init, and the modules until the file systems are there.
+# vm_make_initrd: make the initial ramdisk with busybox, guest/init, and the modules that mount the file systems.
 vm_make_initrd() {
 	local dir=$VM_CACHE/initrd release module
 	[ ! "$VM_CACHE/initrd.gz" -nt "$VM_HERE/guest/init" ] || return 0
@@ -103,7 +102,7 @@ vm_make_initrd() {
 	rm -rf "$dir"
 }
 
-# vm_prepare: all of it; says and does nothing the second time.
+# vm_prepare: do all of this, unless it was done before.
 vm_prepare() {
 	mkdir -p "$VM_CACHE"
 	(
@@ -117,13 +116,13 @@ vm_prepare() {
 	) 9>"$VM_CACHE/lock"
 }
 
-# vm_boot NAME SCRIPT HOST [QEMU OPTIONS..]: run guest/SCRIPT in a machine of its own, in the
-# background; VM_WORK/NAME is its /mnt, VM_WORK/NAME.console what it prints. VM_RUN is put before the
-# command, VM_ENV has names and values for the guest, VM_NICE their niceness (5).
+# vm_boot NAME SCRIPT HOST [QEMU OPTIONS..]: run guest/SCRIPT in a new machine, in the background. VM_WORK/NAME is its
+# /mnt, VM_WORK/NAME.console gets its console output. VM_RUN is put before the command, VM_ENV has names and values for
+# /mnt/env, VM_NICE is the niceness (5).
 vm_boot() {
 	local script=$2 host=$3 work=$VM_WORK/$1 release khz
 	shift 3
-	# On a busy host the guest's kernel measures its counter wrongly: its time then passes ten times as fast as it should.
+	# On a busy host the guest's kernel may measure its counter wrongly, and its time then runs up to ten times too fast.
 	khz=$("$VM_TOP/${VM_BUILD:-build}/tests/interop/tsc_khz")
 	release=$(vm_release)
 	mkdir -p "$work"
@@ -141,13 +140,13 @@ vm_boot() {
 	VM_PIDS+=($!)
 }
 
-# vm_wait_for NAME SECONDS: until that guest has said its status.
+# vm_wait_for NAME SECONDS: wait until that guest has written its status.
 vm_wait_for() {
 	local end=$((SECONDS + $2))
 	while [ ! -e "$VM_WORK/$1/status" ] && [ "$SECONDS" -lt "$end" ]; do sleep 0.2; done
 }
 
-# vm_wait SECONDS: until all guests have ended; those that have not by then are ended.
+# vm_wait SECONDS: wait until all guests have ended, and then kill those that have not.
 vm_wait() {
 	local end=$((SECONDS + $1)) pid
 	for pid in "${VM_PIDS[@]}"; do
@@ -158,7 +157,7 @@ vm_wait() {
 	VM_PIDS=()
 }
 
-# vm_status NAME: what the guest said at its end.
+# vm_status NAME: print the guest's status.
 vm_status() {
 	cat "$VM_WORK/$1/status" 2>/dev/null || echo none
 }

@@ -4,20 +4,20 @@
  *
  *   wirecheck [--list] [--rxe ADDR].. FILE [FROM-TO ..]
  *
- *   ICRC       of each packet; with the identification of its IP header
- *   decoding   each packet, and each CDC and LLC message in a SEND of one packet
+ *   ICRC       of each packet, with the identification of its IP header
+ *   decoding   of each packet, and of each CDC and LLC message in a SEND of one packet
  *   PSN        which requests come twice, and why: after a NAK, after a time without
- *              acknowledgement, or in one of the periods FROM-TO, in seconds since 1970, when links
- *              were cut. Others have no explanation. And how many of each link's, the periods
- *              aside. A packet that others have overtaken on its way here comes late, not twice.
+ *              acknowledgement, or in one of the periods FROM-TO (seconds since 1970) in which
+ *              links were cut. Other repetitions have no explanation. A packet that was overtaken
+ *              by others comes late, not twice.
  *
- *   --list     a line for each LLC message: TIME FROM-TO VERSION NAME, and whether it is a reply
- *   --rxe ADDR a host with rdma_rxe, whose timer runs on whatever is acknowledged meanwhile: when
- * it ends, a request that was sent a moment ago comes again
+ *   --list     print a line for each LLC message: TIME FROM-TO VERSION NAME, and "reply" if it is
+ *   --rxe ADDR a host with rdma_rxe. Its timer runs on even if requests are acknowledged, and when
+ *              it ends, a request that was sent a moment ago comes again
  *
- * A line for each direction of a link: "again FROM-TO QPN REPETITIONS REQUESTS PERCENT", the
- * highest rate first. The last lines are NAME VALUE; exit status 0, 1 if something is wrong, 2 for
- * wrong usage.
+ * Prints a line for each direction of a link, outside of the periods: "again FROM-TO QPN
+ * REPETITIONS REQUESTS PERCENT", the highest rate first. The last lines are NAME VALUE. Exit status
+ * 0; 1: something is wrong; 2: usage.
  */
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -40,14 +40,14 @@
 #define IPV4_LEN          20
 #define UDP_LEN           8
 #define FRAME_MAX         65536
-#define PLACES            16384 /* of the last packets of a queue pair the time is kept */
-/* A timer is 10 ms at least, from when the sender last looked at its clock. Only that of a queue
- * pair's first packet is shorter, and it runs while the host still asks for the peer's MAC: the
- * packet and its repetition may then pass here at any distance. */
+#define PLACES            16384 /* so many packets of a queue pair are kept, with their times */
+/* A retransmission timer lasts at least 10 ms, from the sender's last look at its clock. Only the
+ * timer of a queue pair's first packet is shorter. It also runs while the host still asks for the
+ * peer's MAC, so that packet and its repetition may come at any distance. */
 #define SILENCE_US 2000
-#define NAK_US     200000 /* so long a NAK explains what comes again */
-#define RATE_MIN   100    /* requests */
-#define NEW_QP     100000 /* a PSN so far away is another queue pair's */
+#define NAK_US     200000 /* a NAK explains repetitions for so long */
+#define RATE_MIN   100    /* fewest requests for which a rate is reported */
+#define NEW_QP     100000 /* a PSN so far away belongs to a new queue pair */
 
 /* Requests of one host to one queue pair of another. */
 struct stream {
@@ -55,18 +55,18 @@ struct stream {
 		uint32_t from, to, qpn;
 	} key;
 	uint32_t first; /* PSN that was seen first */
-	uint32_t next;  /* PSN that has not been there yet */
-	uint32_t
-		again; /* what follows the last one; a repetition leaves out what is acknowledged */
+	uint32_t next;  /* next PSN that was not seen yet */
+	/* the PSN after the last packet; a repetition leaves out packets that are acknowledged */
+	uint32_t again;
 	struct {
 		uint64_t at; /* 0: never */
 		uint32_t psn;
 	} last[PLACES];
-	uint64_t requests, repeated; /* not in a period */
+	uint64_t requests, repeated; /* outside of the periods */
 	UT_hash_handle hh;
 };
 
-/* From one host to another: the last time that it refused something. */
+/* When a host last sent a NAK to another one. */
 struct refusal {
 	struct {
 		uint32_t from, to;
@@ -163,7 +163,7 @@ static bool by_rxe(const struct frame *frame)
 	return false;
 }
 
-/* The first packet of a repetition is the oldest one that was not acknowledged. */
+/* The first packet of a repetition is the oldest packet that was not acknowledged. */
 static void repetition(const struct frame *frame, const struct stream *stream, uint32_t psn)
 {
 	count.repeated++;
@@ -301,7 +301,7 @@ static void check(const struct frame *frame)
 
 /* ---- the file */
 
-/* An Ethernet frame; `len` of it were recorded. */
+/* An Ethernet frame, of which `len` bytes were recorded. */
 static void ethernet(uint64_t at, const uint8_t *data, size_t len, size_t len_on_wire)
 {
 	const uint8_t *ip = data + ETHERNET_LEN, *udp = ip + IPV4_LEN;
@@ -325,7 +325,7 @@ static void ethernet(uint64_t at, const uint8_t *data, size_t len, size_t len_on
 	check(&frame);
 }
 
-/* @return 0, or -1 if this is no capture, written on a machine like this one, of Ethernet */
+/* @return 0; -1: not a capture of Ethernet in this machine's byte order */
 static int read_capture(FILE *file)
 {
 	static uint8_t data[FRAME_MAX];
@@ -353,7 +353,7 @@ static int by_rate(struct stream *a, struct stream *b)
 	return (rate(a) < rate(b)) - (rate(a) > rate(b));
 }
 
-/* A few packets make no rate. */
+/* Rates are reported only for streams with enough requests. */
 static void report_rates(void)
 {
 	struct stream *stream, *next;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Building one object with a mutant in it, and the test programs that it goes into; running those.
+"""Build an object with a mutant in it and the test programs that contain the object, and run these programs.
 
-A test is named as it is in a list: unit/test_cdc, sim with its arguments, and san/ before either for the build with
-sanitizers.
+Tests have the names that they have in lists: unit/test_cdc, sim with its arguments, and san/ before either for the
+build with sanitizers.
 """
 import collections
 import glob
@@ -20,8 +20,7 @@ Outcome = collections.namedtuple("Outcome", "failed how time")
 # Seconds of processor time, and by the clock.
 Time = collections.namedtuple("Time", "cpu wall")
 
-# What a test may take before it counts as one that does not end: so many times what it takes without a mutant, and
-# this much on top.
+# A test counts as one that does not end after PATIENCE times the time that it takes without a mutant, plus a constant.
 PATIENCE = 6
 MORE = Time(8, 60)
 MORE_SANITIZED = Time(30, 180)
@@ -39,7 +38,7 @@ def make(*arguments):
 
 
 class Build:
-    """A build folder: its objects and archives are there, mutants' objects and programs are made of them."""
+    """A build folder, with whose objects and archives the programs with mutants are linked."""
 
     def __init__(self, folder, variables, jobs):
         self.folder = folder
@@ -56,7 +55,7 @@ class Build:
         self.options = {name[5:]: shlex.split(words) for name, words in settings.items() if name.startswith("link ")}
 
     def prepare(self, programs):
-        """Build what programs are linked of."""
+        """Build the archives with which programs are linked."""
         targets = [f"{self.folder}/lib/{name}.a" for name in ("testlib", "daemon", "rnic", "engine", "proto")]
         for program in sorted(programs):
             targets += self.own_objects(program)
@@ -78,7 +77,7 @@ class Build:
             return hashlib.sha256(file.read()).hexdigest()
 
     def unchanged(self, path, target):
-        """Is the mutant's object the one that the source itself gives? @return that, and the object's digest"""
+        """Is the mutant's object equal to that of the source? @return that, and the object's digest"""
         with self.lock:
             if path not in self.reference:
                 with open(path, encoding="utf-8") as file:
@@ -89,7 +88,7 @@ class Build:
         return digest == self.reference[path], digest
 
     def link(self, program, mutated, target):
-        """Link a program; a mutant's object stands in for the archive's."""
+        """Link a program; a mutant's object replaces the one in the archive."""
         archives = ("testlib", "engine", "proto") if program == "sim" else ("testlib", "daemon", "rnic", "engine", "proto")
         inputs = self.own_objects(program) + ([mutated] if mutated else [])
         inputs += [f"{self.folder}/lib/{name}.a" for name in archives]
@@ -100,7 +99,7 @@ class Build:
 
 
 def split_test(test):
-    """A test's name. @return whether it is sanitized, its program, its arguments"""
+    """Parse a test's name. @return whether it is sanitized, its program, its arguments"""
     words = shlex.split(test)
     sanitized = words[0].startswith("san/")
     program = words[0][4:] if sanitized else words[0]
@@ -150,7 +149,7 @@ def run_test(binary, arguments, sanitized, ordinary, environment):
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = status = os.waitstatus_to_exitcode(status)
     timer.cancel()
-    stop()  # what it may have left behind
+    stop()  # end processes that the test may have left
     if late.is_set():
         how = f"no end after {wall} seconds"
     elif how is None and status != 0:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Which test programs run which lines, so that a mutant meets only those that can notice it.
+"""Find out which test programs run which lines, so that a mutant is tried only with those that can notice it.
 
-The programs are built with gcov's counters in a folder of their own and run once each; what they ran is kept there
-until a program is built anew.
+The programs are built with gcov's counters in a separate folder and run once each. The lines that they ran are kept
+there until a program is built anew.
 """
 import glob
 import json
@@ -34,7 +34,7 @@ class Coverage:
                 self.ran.setdefault(path, {}).setdefault(line, set()).add(program)
 
     def focus(self, program, path):
-        """Which part of what a program runs is in this source."""
+        """The share of this source in the lines that a program runs."""
         lines = self.programs[program]["lines"]
         return len(lines.get(path, ())) / max(1, sum(len(numbers) for numbers in lines.values()))
 
@@ -42,7 +42,7 @@ class Coverage:
         """The programs that run one of these lines, in the order in which they are tried."""
         known = self.known.get(path, set())
         lines = [line for line in range(first, last + 1) if line in known]
-        if not lines:  # a line without code of its own belongs to the one before it
+        if not lines:  # a line without code belongs to the line with code before it
             lines = [line for line in range(first, 0, -1) if line in known][:1]
         ran = self.ran.get(path, {})
         programs = set().union(*(ran.get(line, set()) for line in lines)) if lines else set()
@@ -52,15 +52,15 @@ class Coverage:
         return self.ordered(set().union(*self.ran.get(path, {}).values()) if path in self.ran else set(), path)
 
     def ordered(self, programs, path):
-        """Quick ones first; of those the ones first that run little else than this source."""
+        """Quick programs first, and of these the programs that run little else than this source."""
         return sorted(programs, key=lambda p: (self.programs[p]["time"].wall > QUICK, -self.focus(p, path), p))
 
 
 def gcov(counters, folder, paths):
-    """Read the counters of a program. @return for each source the lines that ran and those that have code"""
+    """Read the counters of a program. @return for each source the lines that ran and the lines that have code"""
     lines, known = {}, {}
     data = glob.glob(f"{counters}/**/*.gcda", recursive=True)
-    for file in data:  # the compiler's notes about it are beside the object, wherever the tree was then
+    for file in data:  # the compiler's notes are beside the object, wherever the tree was when it was compiled
         inner = file.rsplit(f"/{folder}/", 1)[1]
         os.symlink(os.path.abspath(f"{folder}/{inner[:-5]}.gcno"), file[:-5] + ".gcno")
     if not data:
@@ -77,7 +77,7 @@ def gcov(counters, folder, paths):
 
 
 def measure(program, arguments, binary, folder, paths):
-    """Run a program of the build in `folder` once and keep there what it ran, unless that is known already."""
+    """Run a program of the build in `folder` once and keep the lines that it ran, unless they are known already."""
     kept = f"{folder}/measured/{program.replace('/', '-')}.json"
     os.makedirs(os.path.dirname(kept), exist_ok=True)
     if os.path.exists(kept) and os.path.getmtime(kept) >= os.path.getmtime(binary):

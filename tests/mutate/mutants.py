@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Mutants, and the lists of them that the tree keeps (*.mutants).
+"""Mutants, and the lists of mutants that the tree keeps (*.mutants).
 
-An entry of a list names a source and one of its functions (none at file scope), the text that is replaced, what
-replaces it, and either the test that notices or the reason why none can:
+An entry of a list names a source and one of its functions (none at file scope), the text that is replaced, the new
+text, and either the test that notices the mutant or the reason why no test can:
 
     daemon/rnic/soft/hold.c soft_hold_release
     -	*hold->budget += sizeof(*held) + held->len;
@@ -27,7 +27,7 @@ Entry = collections.namedtuple("Entry", "where mutant killer reason")
 
 
 class Problem(Exception):
-    """Something that the caller has to mend: in a list, in the tree, or in how we were called."""
+    """An error in a list, in the tree, or in the arguments."""
 
 
 def read_source(path):
@@ -41,7 +41,7 @@ def identity(text):
 
 
 def body_of(text, function, path):
-    """Where a function's braces are in a source."""
+    """The places of a function's braces in a source."""
     tokens = operators.tokens_of(text)
     for found in operators.functions_of(tokens):
         if found.name == function:
@@ -105,7 +105,7 @@ def finished(where, head, before, after, verdict):
 
 
 def read_list(path):
-    """The entries of a list. @return them, and what is wrong with the others"""
+    """Read a list. @return its valid entries, and what is wrong with the others"""
     entries, problems = [], []
     block, start = [], 0
     with open(path, encoding="utf-8") as lines:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 """The systematic mutants of a C source: one small change each, found by its tokens.
 
-It reads the project's own sources, as clang-format leaves them; it is no C parser. A change that does
-not compile is told from the others when it is built.
+This is no C parser: it reads the project's own sources in the form that clang-format gives them. Changes that do not
+compile are found when they are built.
 """
 import collections
 import re
 
-# A change: text of the source from `start` to `end` becomes `new`. `function` is the one that holds it,
-# or empty at file scope, where `body` is the whole file.
+# A change: the text of the source from `start` to `end` becomes `new`. `function` contains it; at file scope `function`
+# is empty, and `body` is the whole file.
 Change = collections.namedtuple("Change", "operator function start end new")
 Function = collections.namedtuple("Function", "name returns start end")
 Token = collections.namedtuple("Token", "kind text start end")
@@ -32,7 +32,7 @@ SWAPPED = {
 NO_OPERAND = {"return", "case", "sizeof", "else", "do"}
 DECLARING = {"struct", "enum", "union", "const", "static", "unsigned", "extern", "typedef"}
 HEADED = {"if", "while", "for", "switch"}
-# What these do is no behaviour: assertions, and words for the log.
+# Calls of these are not behaviour: assertions and log messages.
 SILENT = {"assert", "static_assert", "smcr_log", "syslog"}
 NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)([uUlL]*)")
 
@@ -87,7 +87,7 @@ def functions_of(tokens):
 
 
 def is_binary(tokens, i):
-    """Has the operator at `i` a left operand?"""
+    """Does the operator at `i` have a left operand?"""
     before = tokens[i - 1]
     if before.kind == "word":
         return before.text not in NO_OPERAND
@@ -123,7 +123,7 @@ def operators(tokens, name):
 
 
 def negation(text, tokens, first, last, name):
-    """The condition from token `first` to token `last` becomes its opposite."""
+    """Negate the condition from token `first` to token `last`."""
     start, end = tokens[first].start, tokens[last].end
     return Change("negate", name, start, end, f"!({text[start:end]})")
 
@@ -151,7 +151,7 @@ def is_declaration(tokens, i):
 
 
 def statement_end(tokens, i):
-    """Index of the semicolon that ends the statement at `i`, None if it holds a block."""
+    """Index of the semicolon that ends the statement at `i`; None if the statement contains a block."""
     while i < len(tokens):
         if tokens[i].text in ("(", "["):
             i = closing(tokens, i)
@@ -175,7 +175,7 @@ def statement_starts(tokens):
 
 
 def changed_return(text, tokens, i, end, function):
-    """What `return E;` from token `i` to its semicolon may become."""
+    """Replacements for `return E;` from token `i` to its semicolon."""
     start, stop = tokens[i + 1].start, tokens[end].start
     value = text[start:stop]
     if "*" in function.returns:

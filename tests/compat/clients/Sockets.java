@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Servers and clients of Java's libraries; the clients print "NAME VALUE" lines. usage: Sockets
-// serve|ask ADDRESS. 8001 HTTP, 8002 HTTPS, 8003 an echo with a selector, 8004 asynchronous channels.
-// Reads the key store "keys".
+// serve|ask ADDRESS. Ports: 8001 HTTP, 8002 HTTPS, 8003 an echo with a selector, 8004 asynchronous
+// channels. Reads the key store "keys".
 
 import com.sun.net.httpserver.HttpServer;
 import com.sun.net.httpserver.HttpsConfigurator;

@@ -45,7 +45,7 @@ def mails(kind):
 
 
 def idle():
-    """One client waits, another one brings a mail."""
+    """One client waits in IDLE, another client adds a mail."""
     client = login()
     client.select("INBOX")
     client.send(b"x IDLE\r\n")

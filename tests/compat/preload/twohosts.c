@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Preload library for test suites that talk to themselves over loopback, in one process or several:
- * unseen by them their TCP listeners live on another host than their clients. A TCP socket that is
- * bound or listens moves to the network namespace of host a; one that connects stays where the
- * process is, on host b. 127.0.0.1 and ::1 become host a's address on the way to the kernel, and
- * both hosts' addresses become 127.0.0.1 and ::1 on the way back. All other sockets are left alone.
+ * Preload library for test suites that connect to themselves over loopback, in one process or
+ * several. It puts their TCP listeners on another host than their clients, which they do not
+ * notice. A TCP socket that is bound or listens moves to the network namespace of host a; one that
+ * connects stays on host b, where the process is. 127.0.0.1 and ::1 become host a's address on the
+ * way to the kernel, and both hosts' addresses become 127.0.0.1 and ::1 on the way back. Other
+ * sockets do not change.
  *
- * It works with any other preload library behind it (LD_PRELOAD names this one first): that one
- * sees a client on host b and a server on host a. As the daemons of the two hosts have two sockets
- * and a process has one SMCRD_SOCKET, that is to be /proc/thread-self/cwd/smcrd.sock: for the time
- * of a call the calling thread goes to the directory, and the namespace, of the host that it
- * concerns.
+ * Any other preload library works behind this one (LD_PRELOAD names this one first), and sees a
+ * client on host b and a server on host a. The daemons of the two hosts have two sockets, but a
+ * process has one SMCRD_SOCKET. So SMCRD_SOCKET has to be /proc/thread-self/cwd/smcrd.sock: during
+ * a call the calling thread enters the directory, and the namespace, of the host that the call is
+ * for.
  *
  * Environment: TWOHOSTS_NS_A, TWOHOSTS_NS_B   files of the namespaces
  *              TWOHOSTS_DIR_A, TWOHOSTS_DIR_B directories, each with that host's smcrd.sock
@@ -83,13 +84,13 @@ static bool enter_namespace(enum host host)
 	return rc == 0;
 }
 
-/** Where a thread was before it went to a host. */
+/** Directory and namespace of a thread before it entered those of a host. */
 struct place {
 	bool moved;
 	int cwd;
 };
 
-static __thread bool own_cwd; /* of this thread: its working directory is no other thread's */
+static __thread bool own_cwd; /* this thread shares its working directory with no other thread */
 
 static struct place go_to(enum host host)
 {
@@ -115,7 +116,7 @@ static void go_back(struct place place)
 {
 	int saved = errno;
 	if (place.moved && !enter_namespace(HOST_B))
-		abort(); /* nothing that this thread does would be what the test means */
+		abort(); /* the thread would go on in the wrong place */
 	if (place.cwd >= 0) {
 		if (fchdir(place.cwd) < 0)
 			abort();
@@ -124,9 +125,9 @@ static void go_back(struct place place)
 	errno = saved;
 }
 
-/* ---- which sockets are concerned */
+/* ---- which sockets this library moves */
 
-/* What the kernel says, past whatever library is behind us. */
+/* Ask the kernel, not a library behind this one. */
 static int kernel_option(int fd, int level, int option)
 {
 	int value = -1, saved = errno;
@@ -165,7 +166,8 @@ static bool is_address_of(enum host host, const union address *addr)
 	       (memcmp(ip, mapped, 12) == 0 && memcmp(ip + 12, &world.v4[host], 4) == 0);
 }
 
-/* What stands in the place of a TCP socket is a Unix socket that names itself like one. */
+/* On which host a socket is. In the place of a TCP socket there may be a Unix socket (a pair end)
+ * with the same names. */
 static enum host host_of(int fd)
 {
 	union address own = { 0 };
@@ -238,7 +240,7 @@ static void from_kernel(union address *addr)
 		put_address(addr, &loopback, &in6addr_loopback);
 }
 
-/* Hand an address to the program as the kernel would, which may have room for less. */
+/* Copy an address to the program as the kernel does; the program's buffer may be shorter. */
 static void hand_out(union address *from, socklen_t from_len, struct sockaddr *to,
 		     socklen_t *to_len)
 {
@@ -273,7 +275,7 @@ static void copy_options(int from, int to)
 		if (syscall(SYS_getsockopt, from, level, option, value, &len) == 0)
 			(void)syscall(SYS_setsockopt, to, level, option, value, len);
 	}
-	/* The kernel doubles what is set. */
+	/* The kernel doubles buffer sizes that are set. */
 	for (int option = SO_SNDBUF; option <= SO_RCVBUF; option++) {
 		int size = kernel_option(from, SOL_SOCKET, option) / 2;
 		if (size != kernel_option(to, SOL_SOCKET, option) / 2)
@@ -447,7 +449,7 @@ static bool read_environment(void)
 		    inet_pton(AF_INET, v4[i], &world.v4[i]) != 1 ||
 		    inet_pton(AF_INET6, v6[i], &world.v6[i]) != 1)
 			return false;
-		/* Programs may change their environment. */
+		/* Copy the values, because programs may change their environment. */
 		world.ns[i] = strdup(world.ns[i]);
 		world.dir[i] = strdup(world.dir[i]);
 		if (!world.ns[i] || !world.dir[i])

@@ -59,7 +59,7 @@ configure() {
 	chmod 755 "$dir/www/cgi/names"
 }
 
-# start_apache HOST: as a daemon, as distributions start it
+# start_apache HOST: start it as a daemon, as distributions do
 start_apache() {
 	status "$model.$1.start" under "$1" /usr/sbin/apache2 -f "$DIR/$1/apache.conf" -k start
 	listening "$1" 8080
@@ -95,7 +95,7 @@ downloads() {
 	result "$model.ab" "$? $(grep -E '^(Complete|Failed|Non-2xx)' ab.out)"
 }
 
-# ask_often PID: one new connection after the other until the process ends; prints what was wrong.
+# ask_often PID: make one connection after the other until the process ends; prints errors.
 ask_often() {
 	local answer asked=0
 	until ended "$1" && [ "$asked" -gt 20 ]; do

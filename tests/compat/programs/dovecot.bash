@@ -36,7 +36,7 @@ configure() {
 
 run() {
 	configure
-	# Its run directory is fixed: one of this host's own.
+	# Its run directory is fixed, so mount a separate one for this host.
 	# shellcheck disable=SC2016
 	start_under a bash -c 'mount -t tmpfs -o mode=755 none /run/lock && mkdir -p /run/lock/dovecot /run/dovecot &&
 		mount --bind /run/lock/dovecot /run/dovecot && exec dovecot -F -c "$0"' "$DIR/dovecot.conf"

@@ -35,12 +35,12 @@ programs() {
 	END
 }
 
-# said [WORD]: what gdb says of the program's end, and lines with the word
+# said [WORD]: print what gdb tells about the program's end, and lines with WORD
 said() {
 	grep -E "exited|SIG|${1:-no sum}" | sed 's/process [0-9]*/process/; s/'"${1:-no sum}"'/the sum/'
 }
 
-# attach HOST PID TIMES: prints how often that worked
+# attach HOST PID TIMES: attach gdb to the process TIMES times, and print how often that worked
 attach() {
 	local i
 	for ((i = 0; i < $3; i++)); do

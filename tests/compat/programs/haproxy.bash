@@ -104,7 +104,7 @@ requests() {
 	result "$name.h1" "$? $(grep '^requests:' h2load.out)"
 }
 
-# ask_often PID: until the process has ended; prints what was wrong
+# ask_often PID: make requests until the process has ended; prints errors
 ask_often() {
 	local answer asked=0
 	until ended "$1" && [ "$asked" -gt 20 ]; do

@@ -40,7 +40,7 @@ configure() {
 	END
 }
 
-# start_nginx HOST: as a daemon, as distributions start it
+# start_nginx HOST: start it as a daemon, as distributions do
 start_nginx() {
 	local dir=$DIR/$1
 	status "$1.start" under "$1" /usr/sbin/nginx -c "$dir/nginx.conf" -e "$dir/error.log"
@@ -51,7 +51,7 @@ get() {
 	under b curl -sS --max-time 20 "$@"
 }
 
-# fetch NAME OPTIONS.. URL: what comes is the file NAME of the tree.
+# fetch NAME OPTIONS.. URL: fetch the URL, which must be the file NAME of the tree.
 fetch() {
 	local name=$1 what=$2
 	shift 2
@@ -86,7 +86,7 @@ loads() {
 	result "$1.h2load.h1" "$? $(grep '^requests:' h2load.out)"
 }
 
-# ask_often PID: one new connection after the other until the process ends; prints what was wrong.
+# ask_often PID: make one connection after the other until the process ends; prints errors.
 ask_often() {
 	local answer asked=0
 	until ended "$1" && [ "$asked" -gt 20 ]; do

@@ -96,7 +96,7 @@ programs() {
 		return 0;
 	}
 	END
-	# In ssh's place: host b is reached by its name, and has a host name of its own.
+	# This script replaces ssh: it runs the command on host b, with another host name.
 	cat >remote <<-END
 	#!/bin/bash
 	shift
@@ -106,7 +106,7 @@ programs() {
 	chmod 755 remote
 }
 
-# mpi WORDS..: the program, three processes on each host
+# mpi WORDS..: run the program with three processes on each host
 mpi() {
 	# shellcheck disable=SC2016
 	on a unshare -u sh -c 'hostname hosta; exec "$@"' - "${RUN[@]}" mpirun --allow-run-as-root \

@@ -6,7 +6,7 @@ PACKAGES=(openssh-server openssh-client openssh-sftp-server rsync git curl ncat)
 LIMIT=120
 QUICK=yes
 
-# The chroot's way must belong to root alone: a file system of the host's own.
+# Only root may own the chroot's path, so mount a separate file system for it.
 start_sshd() {
 	ssh-keygen -q -t ed25519 -N '' -f host_key
 	ssh-keygen -q -t ed25519 -N '' -f key

@@ -5,7 +5,7 @@ ABOUT="postfix on both hosts, its processes in chroots: swaks and smtp-source se
 PACKAGES=(postfix swaks libnet-ssleay-perl openssl)
 LIMIT=120
 
-# configure HOST ADDRESS SETTING..: what a host's postfix writes to is in a directory of its own
+# configure HOST ADDRESS SETTING..: each host's postfix writes to a separate directory
 configure() {
 	local host=$1 addr=$2 dir=$DIR/$1
 	shift 2
@@ -38,7 +38,7 @@ configure() {
 	smtpd_peername_lookup = no
 	END
 	printf '%s\n' "$@" >>"$dir/etc/main.cf"
-	# Port 25 of any other address is left alone; daemons that can be are in the chroot of the queue.
+	# postfix listens only on ADDRESS. Daemons that can run in the chroot of the queue do so.
 	sed -i -E 's/^(smtp +inet +n +- +)[yn]/\1y/; s/^(smtp +unix +- +- +)[yn]/\1y/' "$dir/etc/master.cf"
 	grep -q '^postlog' "$dir/etc/master.cf" ||
 		echo 'postlog unix-dgram n - n - 1 postlogd' >>"$dir/etc/master.cf"

@@ -51,7 +51,7 @@ cancel() {
 	start_under b psql -X -h "$SERVER" -U postgres -c "select pg_sleep(60)" >cancel.out 2>&1
 	local psql=$!
 	until_true 10 eval '[ "$(sql -c "select count(*) from pg_stat_activity where query like '"'select pg_sleep%'"'")" = 1 ]'
-	# psql sends the cancel request over a connection of its own.
+	# psql sends the cancel request over a separate connection.
 	kill -INT "$psql"
 	wait "$psql"
 	result cancel "$? $(cat cancel.out)"

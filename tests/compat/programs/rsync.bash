@@ -63,7 +63,7 @@ run() {
 	right push.same trees_same tree module
 	status pull sync_with -a "rsync://$SERVER/plain/" pulled
 	right pull.same trees_same tree pulled
-	# Something in the middle changes, so that the delta algorithm talks in both directions.
+	# Change bytes in the middle, so that the delta algorithm sends data in both directions.
 	printf 'changed' | dd of=tree/large bs=1 seek=5000000 conv=notrunc status=none
 	rm -r tree/deep/er
 	status update sync_with -a -c -z --no-whole-file --delete tree/ "rsync://$SERVER/plain/"

@@ -52,7 +52,7 @@ smb() {
 	under b smbclient -s "$DIR/client.conf" "//$SERVER/$share" -U nobody%secret -t 20 "$@" 2>&1
 }
 
-# transfer NAME OPTIONS..: up, and down what came up
+# transfer NAME OPTIONS..: send a file to the server, and fetch it back
 transfer() {
 	local name=$1 share=$2
 	shift 2
@@ -84,7 +84,7 @@ run() {
 	result parallel "$(for i in $(seq 1 12); do
 		smb share -c "get smb3 parallel.$i" >/dev/null && cmp -s large "parallel.$i" && echo same &
 	done | sort | uniq -c)"
-	# who is killed in the middle
+	# a client that is killed in the middle
 	start_under b timeout -s KILL 0.3 smbclient -s "$DIR/client.conf" "//$SERVER/share" -U nobody%secret \
 		-c 'put large cut; put large cut; put large cut; put large cut' >/dev/null 2>&1
 	wait $!

@@ -5,7 +5,7 @@ ABOUT="socat: listeners that fork, EXEC with pipes, socket pairs and terminals, 
 PACKAGES=(socat openssl nginx-light curl python3)
 LIMIT=120
 
-# Half a second for an answer behind an end of file, as socat has it, is little on a busy machine.
+# socat waits half a second for data after an end of file, which is too short on a busy machine.
 server() {
 	start_under a socat -t 15 -lf "$DIR/socat.log" "$@"
 	servers+=($!)
@@ -56,7 +56,7 @@ run() {
 	result environment "$(start_under a socat "TCP-LISTEN:7010,bind=$SERVER" 'SYSTEM:echo $SOCAT_PEERADDR $SOCAT_SOCKADDR $SOCAT_SOCKPORT'
 		until_true 10 tcp_listens a 7010
 		ask "TCP:$SERVER:7010" </dev/null)"
-	# an address that both sides of a relay connect to
+	# a relay between two TCP connections
 	start_under b socat "TCP-LISTEN:8002,bind=$CLIENT,reuseaddr" "TCP:$SERVER:7001" &
 	listening b 8002
 	status relay under a socat -t 15 - "TCP:$CLIENT:8002" <large >back

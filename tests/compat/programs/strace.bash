@@ -12,7 +12,7 @@ attach() {
 	done
 }
 
-# stop_traced STRACE SIGNAL: strace itself takes no signals while its child runs.
+# stop_traced STRACE SIGNAL: send a signal to strace's child, because strace itself takes none while its child runs.
 stop_traced() {
 	# shellcheck disable=SC2046 # one word a process
 	kill "-$2" $(ps -o pid= --ppid "$1")
@@ -31,7 +31,7 @@ run() {
 	same client.same fetched large
 	status through.shell under b strace -f -o /dev/null sh -c "curl -sS --max-time 60 http://$SERVER:8080/large | cat >fetched"
 	same through.shell.same fetched large
-	# smcr-run itself traced, as who looks for a fault does it
+	# trace smcr-run itself, as people do who look for an error
 	status smcr-run on b strace -f -o run.log "${RUN[@]}" curl -sS --max-time 60 -o fetched "http://$SERVER:8080/large"
 	same smcr-run.same fetched large
 	stop_traced "$server" INT
@@ -47,7 +47,7 @@ run() {
 	wait "$client"
 	result attached "$?"
 	same attached.same slow large
-	# the kernel's connect() is refused, or later than the program's patience
+	# strace makes connect() fail, or last longer than the program waits
 	result refused "$(under b strace -f -o /dev/null -e inject=connect:error=ECONNREFUSED -e signal=none curl -sS --max-time 10 "http://$SERVER:8081/large" 2>&1) $?"
 	result no.sockets "$(under b strace -f -o /dev/null -e inject=socket:error=EMFILE curl -sS --max-time 10 "http://$SERVER:8081/large" 2>&1) $?"
 	status late under b strace -f -o /dev/null -e inject=connect:delay_enter=300000 curl -sS --max-time 60 -o fetched "http://$SERVER:8081/large"

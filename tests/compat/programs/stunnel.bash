@@ -5,7 +5,7 @@ ABOUT="stunnel on both hosts around a web server, and openssl s_server and s_cli
 PACKAGES=(stunnel4 openssl curl python3)
 LIMIT=60
 
-# reversed OPTION..: what s_server makes of "hello"; the end of the client's input follows the answer
+# reversed OPTION..: print s_server's answer to "hello"; the client's input ends after the answer
 reversed() {
 	: >answer
 	(echo "hello"; until_true 20 test -s answer) |

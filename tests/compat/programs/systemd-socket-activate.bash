@@ -7,7 +7,7 @@ LIMIT=90
 
 programs() {
 	cat >server.py <<-'END'
-	# Serves on the listeners that it was given, twelve connections; then ends with what was in the environment.
+	# Serve twelve connections on the inherited listeners; then print the environment's variables and end.
 	import os, selectors, socket, sys
 	count = int(os.environ["LISTEN_FDS"])
 	assert int(os.environ["LISTEN_PID"]) == os.getpid()
@@ -58,7 +58,7 @@ run() {
 	echo "short words" >short
 	head -c 3000000 /dev/zero | tr '\0' x >long
 	programs
-	# the server takes the listeners with it: first by activation, then on its own
+	# the server becomes another program and keeps the listeners: first by activation, then by itself
 	start_activate -l "$SERVER:7001" -l "$SERVER:7002" --fdname=one:two /usr/bin/python3 server.py 12
 	listening a 7001
 	listening a 7002
@@ -67,7 +67,7 @@ run() {
 	done
 	wait "$activate"
 	result listeners.end "$?"
-	# a server of its own for each connection
+	# a separate server for each connection
 	start_activate -a -l "$SERVER:7003" --inetd /bin/cat
 	listening a 7003
 	for i in 1 2 3; do
@@ -77,12 +77,12 @@ run() {
 	result accept.parallel "$(for i in 1 2 3 4 5 6 7 8 9 10; do ask 7003 short & done | sort | uniq -c)"
 	stop "$activate"
 	result accept.ends "$STATUS"
-	# a shell around it
+	# the server is a shell that starts a program
 	start_activate -a -l "$SERVER:7004" --inetd /bin/sh -c 'read a b; echo "$b $a" | cat'
 	listening a 7004
 	result shell "$(ask 7004 short)" "$(ask 7004 short)"
 	stop "$activate"
-	# a static program gets the connection, and the listener
+	# a static program inherits the connection and the listener
 	start_activate -a -l "$SERVER:7005" --inetd /bin/busybox cat
 	listening a 7005
 	for i in 1 2 3; do

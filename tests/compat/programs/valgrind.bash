@@ -37,7 +37,7 @@ configure() {
 	END
 }
 
-# checked LOG COMMAND..: under memcheck
+# checked LOG COMMAND..: run the command under memcheck
 checked() {
 	local log=$1
 	shift
@@ -45,7 +45,7 @@ checked() {
 		--show-leak-kinds=definite --errors-for-leak-kinds=none "--log-file=$DIR/$log.log" "$@"
 }
 
-# found NAME LOG: what memcheck said, without addresses and process ids
+# found NAME LOG: record memcheck's findings, without addresses and process ids
 found() {
 	result "$1" "$(sed -E 's/^==[0-9]+== *//; s/0x[0-9A-F]+//g' "$2.log" |
 		grep -E '^(Invalid|Conditional|Syscall|Use of|Process terminating|Warning|FILE DESC|[0-9,]+ .*definitely lost)' |

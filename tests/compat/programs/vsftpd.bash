@@ -5,7 +5,7 @@ ABOUT="vsftpd in its chroot, asked by curl and lftp: passive, extended passive a
 PACKAGES=(vsftpd curl lftp openssl)
 LIMIT=120
 
-# Its seccomp sandbox is older than the system calls of the C library: with it no transfer works at all.
+# Its seccomp sandbox does not know newer system calls of the C library, so with it no transfer works.
 start_vsftpd() {
 	openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out key.pem.crt -days 2 -subj /CN=test 2>/dev/null
 	cat key.pem.crt >>key.pem
@@ -49,7 +49,7 @@ ftp() {
 	under b curl -sS --max-time 20 "$@"
 }
 
-# transfer NAME OPTIONS..: down and up again, and down what came up
+# transfer NAME OPTIONS..: fetch a file, send it back, and fetch that
 transfer() {
 	local name=$1
 	shift

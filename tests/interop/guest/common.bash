@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# Sourced in a guest first. The work directory is /mnt; /mnt/env sets KERNEL_DIR, TOP (the project)
+# The first file that is sourced in a guest. The work directory is /mnt; /mnt/env sets KERNEL_DIR, TOP (the project)
 # and HOST (1 or 2).
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C
 # shellcheck source=/dev/null
 . /mnt/env
 
-# guest_end STATUS: leave the status for the host and switch off.
+# guest_end STATUS: write the status for the host and switch off.
 guest_end() {
 	echo "$1" >/mnt/status
 	sync
@@ -26,7 +26,7 @@ load() {
 	for module in "$@"; do need modprobe -d "$KERNEL_DIR" "$module"; done
 }
 
-# until_true SECONDS COMMAND..
+# until_true SECONDS COMMAND..: repeat the command until it succeeds; fails when the time is over.
 until_true() {
 	local end=$((SECONDS + $1))
 	shift
@@ -37,7 +37,7 @@ until_true() {
 }
 
 test_number=0
-# check TITLE COMMAND..: one line of TAP.
+# check TITLE COMMAND..: run the command as a test, and print its line of TAP.
 check() {
 	local title=$1
 	shift
@@ -49,6 +49,7 @@ check() {
 	fi >>/mnt/tap
 }
 
-# rxe does not say which module computes its CRC. It takes the UDP port that software RNICs need: they go without.
+# rxe does not name the module that computes its CRC, so load that too. rxe takes the UDP port that software RNICs need;
+# guests that use these set NO_RXE.
 [ -n "${NO_RXE:-}" ] || load crc32_generic rdma_rxe ib_uverbs
 ip link set lo up

@@ -6,20 +6,21 @@ nic_address() {
 	echo "10.88.0.$(($1 * 10 + HOST))"
 }
 
-# nic_addresses N: whatever goes down and comes back, what goes to the LAN takes net0 first.
+# nic_addresses N: set the addresses of net N. Whatever goes down and comes back, packets to the LAN prefer net0.
 nic_addresses() {
 	ip addr add "$(nic_address "$1")/24" metric $((100 + $1)) dev "net$1" || return
 	[ "$1" != 0 ] || ip addr add "fd88::$HOST/64" nodad dev net0
 }
 
-# Each answers ARP for its own address only. An IPv6 address stays when its interface goes down.
+# Each NIC answers ARP for its own address only. An IPv6 address stays when its interface goes down.
 nic_sysctl() {
 	sysctl -qw net.ipv6.conf.all.keep_addr_on_down=1 net.ipv6.conf.default.keep_addr_on_down=1
 	sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 \
 		net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0
 }
 
-# nic_up N: what comes from its address leaves by it; routes go when an interface goes down.
+# nic_up N: set net N up, and its routes again, which disappear when an interface goes down: packets from its address
+# leave by it.
 nic_up() {
 	local table=$((100 + $1))
 	ip link set "net$1" up &&

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# The kernel's SMC-R on a host of the matrix, sourced after common.bash: the stock one, or in SMC_MODULES one that speaks
-# version 1 (version1.bash), which gets no UEID.
+# The kernel's SMC-R on a host of the matrix, sourced after common.bash: the stock module, or the one in SMC_MODULES that
+# speaks version 1 (version1.bash) and gets no UEID.
 
 smc_tool() {
 	"$TOP/$BUILD/tests/interop/smcnl" "$@"
 }
 
-# smc_insert: the modules; what they need of others is there with rdma_rxe.
+# smc_insert: load the modules. The other modules that they need are loaded with rdma_rxe.
 smc_insert() {
 	if [ -n "$SMC_MODULES" ]; then
 		insmod "$SMC_MODULES/smc.ko" && insmod "$SMC_MODULES/smc_diag.ko"
@@ -16,7 +16,7 @@ smc_insert() {
 	fi
 }
 
-# smc_up [NIC..]: the modules, and what they have to know; the NICs are 0 and 1 if none is named.
+# smc_up [NIC..]: load the modules and configure them; the NICs are 0 and 1 if none is named.
 smc_up() {
 	local n
 	[ $# -gt 0 ] || set -- 0 1

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Preload library: the TCP sockets of unmodified programs become sockets of the kernel's AF_SMC, as
- * the tool smc_run of the package smc-tools does it, which Debian 12 does not have.
+ * Preload library that turns the TCP sockets of unmodified programs into sockets of the kernel's
+ * AF_SMC. The tool smc_run of the package smc-tools does the same, but Debian 12 does not have it.
  */
 #include <dlfcn.h>
 #include <netinet/in.h>
