@@ -326,7 +326,7 @@ static void stall_send(struct conn *conn)
 	end_sending(conn);
 	step = "waiting for what the other side got";
 	if (recv(conn->fd, &got, sizeof(got), MSG_WAITALL) != sizeof(got) || got != conn->sent)
-		fail("it got %llu bytes of %llu", (unsigned long long)got,
+		fail("the other side has received %llu bytes of %llu", (unsigned long long)got,
 		     (unsigned long long)conn->sent);
 }
 

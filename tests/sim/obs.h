@@ -219,7 +219,7 @@ void version_decline_sent(struct world *w, const struct obs_conn *conn, const st
 			  const struct smcr_clc_decline *msg);
 /** The Accept has put the connection into its group. */
 void version_joined(struct obs_conn *conn, const struct smcr_clc_accept *msg);
-/** Is it possible that the group had no room for another connection? */
+/** Is it possible that the group could take no further connection? */
 bool version_may_be_full(const struct obs_group *group);
 
 /* obs_rmb.c: RMBs, elements and tokens */
