@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <linux/udp.h>
 #include <netinet/ip.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/rnic/soft/internal.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/rnic_side.h"
 #include "tests/lib/roce_peer.h"
@@ -802,6 +804,48 @@ static void an_ack_goes_with_data(void **state)
 	assert_true(roce_icrc_check(&peer.tables, &icrc, buf + 2 * answer, ROCE_ACK_LEN, 2));
 }
 
+/* Bytes that the kernel charges the device's socket for datagrams that wait in it. */
+static uint32_t charged(void)
+{
+	uint32_t info[SK_MEMINFO_VARS] = { 0 };
+	socklen_t len = sizeof(info);
+	int fd = soft_device_of(side.rnic)->endpoints->fd;
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len), 0);
+	return info[SK_MEMINFO_RMEM_ALLOC];
+}
+
+/* Let so many WRITEs that ask for an answer wait in the device's socket. */
+static void writes_wait(uint32_t from, uint32_t n)
+{
+	uint32_t one = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		struct roce_peer_packet packet =
+			write_packet(from + i, ROCE_WRITE_ONLY, 0, 4, "data", 4);
+		packet.ack_req = true;
+		roce_peer_send(&peer, &packet);
+		for (int ms = 0; charged() <= i * one && ms < PATIENCE; ms++)
+			usleep(1000);
+		one = i == 0 ? charged() : one;
+		assert_int_equal(charged(), (i + 1) * one);
+	}
+}
+
+/* A round receives four datagrams. What the rounds of a run receive is answered together. */
+static void one_ack_for_a_run(void **state)
+{
+	(void)state;
+	writes_wait(0, 1);
+	expect_ack(0);
+	writes_wait(1, 10);
+	expect_ack(10);
+	expect_silence();
+	/* Four rounds are a run. */
+	writes_wait(11, 20);
+	expect_ack(26);
+	expect_ack(30);
+	expect_silence();
+}
+
 static void mark_packets(int ecn)
 {
 	assert_int_equal(setsockopt(peer.fd, IPPROTO_IP, IP_TOS, &ecn, sizeof(ecn)), 0);
@@ -899,6 +943,7 @@ int main(void)
 #define CONNECTED(f) cmocka_unit_test_setup_teardown(f, connect_one, disconnect)
 	const struct CMUnitTest tests[] = {
 		CONNECTED(an_ack_goes_with_data),
+		CONNECTED(one_ack_for_a_run),
 		CONNECTED(marks_are_told),
 		CONNECTED(a_neighbour_of_the_peer_puts_nothing_between),
 		CONNECTED(the_port_of_the_first_packet_that_was_due_counts),

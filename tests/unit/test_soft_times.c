@@ -595,6 +595,78 @@ static void write_is_acknowledged_at_once(void **state)
 	assert_true(qp->rs.ack_pending);
 }
 
+/* End a round after which another one probably finds more packets. @return an ACK was sent
+ */
+static bool ack_leaves(void)
+{
+	bool is_due = soft_responder_ack_is_due(qp, true);
+	if (is_due)
+		soft_responder_send_ack(qp);
+	return is_due;
+}
+
+static void requests(uint32_t from, uint32_t to)
+{
+	for (uint32_t n = from; n < to; n++)
+		request_of(ROCE_WRITE_ONLY, n, n == to - 1);
+}
+
+/* As long as each round brings packets, they get one ACK together. */
+static void an_ack_waits_for_what_comes(void **state)
+{
+	(void)state;
+	requests(0, 20);
+	assert_false(ack_leaves());
+	requests(20, 40);
+	assert_false(ack_leaves());
+	assert_true(qp->rs.ack_pending);
+	assert_true(ack_leaves()); /* nothing came in this round */
+	assert_int_equal(last_answer.bth.psn, (PEER_PSN + 39) & ROCE_PSN_MASK);
+	assert_int_equal(answers, 1);
+	assert_false(ack_leaves());
+	/* The next packets get an ACK of their own. */
+	requests(40, 60);
+	assert_false(ack_leaves());
+	requests(60, 80);
+	assert_true(soft_responder_ack_is_due(qp, false));
+	requests(80, 100);
+	assert_true(soft_responder_ack_is_due(qp, false));
+}
+
+/* An ACK does not wait when the peer has sent half of its first window. */
+static void an_ack_waits_for_half_a_window(void **state)
+{
+	(void)state;
+	const uint32_t half = SOFT_WINDOW_START_BYTES / MTU / 2;
+	uint32_t n = 0;
+	for (; n < half - 1; n++) {
+		request_of(ROCE_WRITE_ONLY, n, true);
+		assert_false(ack_leaves());
+	}
+	request_of(ROCE_WRITE_ONLY, n, true);
+	assert_true(ack_leaves());
+	request_of(ROCE_WRITE_ONLY, n + 1, true);
+	assert_false(ack_leaves());
+}
+
+/* An ACK does not wait if it is for a gap that was closed or for a packet that came twice, nor if
+ * it has waited a millisecond. */
+static void an_ack_that_is_late_waits_for_nothing(void **state)
+{
+	(void)state;
+	request(1, true); /* not held, since it is no whole packet */
+	request(0, true); /* closes the gap */
+	assert_true(ack_leaves());
+	request(0, true); /* a second time */
+	assert_true(ack_leaves());
+	request(1, true);
+	pass(1000);
+	soft_responder_timer(qp);
+	assert_true(ack_leaves());
+	requests(2, 20);
+	assert_false(ack_leaves());
+}
+
 /* The peer is told of a gap once, a millisecond after the first packet behind it. */
 static void gap_is_told_in_time(void **state)
 {
@@ -856,6 +928,9 @@ int main(void)
 		CONNECTED(acknowledged_when_many),
 		CONNECTED(acknowledged_when_asked),
 		CONNECTED(write_is_acknowledged_at_once),
+		CONNECTED(an_ack_waits_for_what_comes),
+		CONNECTED(an_ack_waits_for_half_a_window),
+		CONNECTED(an_ack_that_is_late_waits_for_nothing),
 		CONNECTED(gap_is_told_in_time),
 		CONNECTED(patience_ends_with_a_nak),
 		CONNECTED(absence_is_discounted_once),

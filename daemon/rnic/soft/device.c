@@ -72,7 +72,8 @@ static void deliver(struct soft_device *dev)
 	}
 }
 
-static size_t transmit(struct soft_device *dev)
+/* @param more_comes  another round follows, which probably finds more packets */
+static size_t transmit(struct soft_device *dev, bool more_comes)
 {
 	size_t n = 0;
 	struct soft_qp *qp;
@@ -81,7 +82,7 @@ static size_t transmit(struct soft_device *dev)
 			n += soft_requester_transmit(qp);
 	}
 	DL_FOREACH (dev->busy, qp) {
-		if (!qp->dead && qp->rs.ack_pending)
+		if (!qp->dead && soft_responder_ack_is_due(qp, more_comes))
 			soft_responder_send_ack(qp);
 	}
 	return n;
@@ -119,13 +120,14 @@ enum round {
 	ROUND_BURST, /* probably more datagrams or answers have come meanwhile */
 };
 
-static enum round run_round(struct soft_device *dev, bool from_socket)
+/* @param last  no other round of this run follows */
+static enum round run_round(struct soft_device *dev, bool from_socket, bool last)
 {
 	dev->now = soft_clock();
 	bool burst = from_socket && receive(dev);
 	deliver(dev);
 	rnic_tell_events(&dev->base);
-	size_t sent = dev->base.closed ? 0 : transmit(dev);
+	size_t sent = dev->base.closed ? 0 : transmit(dev, burst && !last);
 	tidy(dev);
 	if (burst || (from_socket && sent >= BURST_PACKETS))
 		return ROUND_BURST;
@@ -152,7 +154,7 @@ static void run(struct soft_device *dev, bool from_socket)
 	unsigned int rounds = 0;
 	uint64_t linger_until = 0;
 	while (rounds < MAX_ROUNDS && !dev->base.closed) {
-		enum round result = run_round(dev, from_socket);
+		enum round result = run_round(dev, from_socket, rounds + 1 == MAX_ROUNDS);
 		if (result == ROUND_BURST)
 			linger_until = dev->now + LINGER_US;
 		if (result != ROUND_IDLE)

@@ -236,9 +236,11 @@ struct soft_responder {
 	uint64_t write_va;
 	uint8_t *buffers; /* receive buffers, a ring */
 	unsigned int buffer_head, buffers_used;
-	bool ack_pending;      /* an ACK is to be sent at the end of this round */
+	bool ack_pending;      /* an ACK is to be sent at the end of a round */
+	bool ack_hurry;        /* at the end of this one, whatever comes */
 	uint64_t ack_deadline; /* an ACK is to be sent at this time at the latest */
 	uint32_t unacked_packets;
+	uint32_t unacked_before; /* the same at the end of the round before */
 	struct soft_hold hold;
 	bool nak_sent; /* a sequence NAK was sent for the gap at `expected` */
 	bool rnr_sent; /* an RNR NAK was sent for the SEND at `expected` */
@@ -265,6 +267,9 @@ bool soft_responder_refuse_again(struct soft_qp *qp, const struct roce_packet *p
 /** A packet of the peer was marked by the network: tell the peer, but not too often. */
 void soft_responder_congested(struct soft_qp *qp);
 void soft_responder_timer(struct soft_qp *qp);
+/** Has an ACK to be sent now, at the end of a round? To be asked once a round. @param more_comes
+ * another round follows, which probably finds more packets */
+bool soft_responder_ack_is_due(struct soft_qp *qp, bool more_comes);
 /** Send an ACK now; if the socket is full it stays pending. */
 void soft_responder_send_ack(struct soft_qp *qp);
 /** Packets of the QP are about to leave: if an ACK is owed, add it to their batch if it fits. Call

@@ -14,10 +14,13 @@
 /* SENDs are acknowledged together after ACK_PACKETS packets or ACK_DELAY_US. In a ping-pong an ACK
  * for each message would cost both sides as much as the message. ACK_PACKETS is less than the
  * smallest window of a sender that has no losses (window.c). ACKs that are due leave at the end of
- * a round of the run loop. That is soon enough, since a round receives at most a quarter of a
- * sender's first window. */
-#define ACK_PACKETS  8
-#define ACK_DELAY_US 1000
+ * a round of the run loop. If the next round probably finds more packets, one ACK for both is
+ * enough, as long as the sender may send more: it must not be kept waiting when no packet of it has
+ * come in this round, nor when it waits for the ACK of half of its first window. A round receives
+ * at most a quarter of that window. */
+#define ACK_PACKETS    8
+#define ACK_DELAY_US   1000
+#define ACK_HOLD_BYTES (SOFT_WINDOW_START_BYTES / 2)
 
 /* Least time between two congestion notifications. smcrd's requester slows down once a round trip,
  * however often it is told. */
@@ -75,14 +78,23 @@ void soft_responder_congested(struct soft_qp *qp)
 void soft_responder_acked(struct soft_qp *qp)
 {
 	struct soft_responder *rs = &qp->rs;
-	rs->ack_pending = false;
+	rs->ack_pending = rs->ack_hurry = false;
 	rs->ack_deadline = 0;
-	rs->unacked_packets = 0;
+	rs->unacked_packets = rs->unacked_before = 0;
 }
 
 static struct roce_aeth ack_of(const struct soft_qp *qp)
 {
 	return (struct roce_aeth){ .kind = ROCE_ACK, .value = credits(qp), .msn = qp->rs.msn };
+}
+
+bool soft_responder_ack_is_due(struct soft_qp *qp, bool more_comes)
+{
+	struct soft_responder *rs = &qp->rs;
+	bool flows = rs->unacked_packets != rs->unacked_before;
+	bool few = (uint64_t)rs->unacked_packets * qp->mtu < ACK_HOLD_BYTES;
+	rs->unacked_before = rs->unacked_packets;
+	return rs->ack_pending && !(more_comes && flows && few && !rs->ack_hurry);
 }
 
 void soft_responder_send_ack(struct soft_qp *qp)
@@ -112,18 +124,25 @@ void soft_responder_settle(struct soft_qp *qp)
 		soft_responder_send_ack(qp);
 }
 
-/* Send an ACK at the end of this round. */
-static void ack_now(struct soft_qp *qp)
+/* Send an ACK at the end of this round, or a little later if packets keep coming. */
+static void ack_soon(struct soft_qp *qp)
 {
 	qp->rs.ack_pending = true;
 	soft_qp_busy(qp);
+}
+
+/* Send an ACK at the end of this round. */
+static void ack_now(struct soft_qp *qp)
+{
+	qp->rs.ack_hurry = true;
+	ack_soon(qp);
 }
 
 static void ack_later(struct soft_qp *qp)
 {
 	struct soft_responder *rs = &qp->rs;
 	if (rs->unacked_packets >= ACK_PACKETS) {
-		ack_now(qp);
+		ack_soon(qp);
 	} else if (!rs->ack_deadline) {
 		rs->ack_deadline = qp->dev->now + ACK_DELAY_US;
 		soft_qp_arm(qp);
@@ -299,7 +318,7 @@ static bool take_turn(struct soft_qp *qp, const struct roce_packet *p, bool supp
 	/* The user is told of a SEND and may answer with packets that can carry the ACK. It is not
 	 * told of a WRITE. */
 	if (p->bth.ack_req && p->bth.opcode >= ROCE_WRITE_FIRST)
-		ack_now(qp);
+		ack_soon(qp);
 	else if (p->bth.ack_req)
 		ack_later(qp);
 	return true;

@@ -5,9 +5,8 @@
 
 /* With less than 512 KiB throughput suffers. The peer's socket buffer has room for several windows
  * (endpoint.c), and a soft RNIC can hold a whole window behind a lost packet. */
-#define WINDOW_START_BYTES (1u << 20)
-#define WINDOW_MAX_BYTES   (4u << 20)
-#define WINDOW_STEP_BYTES  (32u << 10)
+#define WINDOW_MAX_BYTES  (4u << 20)
+#define WINDOW_STEP_BYTES (32u << 10)
 
 /* In packets: a window has to be large enough for the peer to notice a gap. */
 #define WINDOW_MIN           16
@@ -29,8 +28,8 @@ static uint32_t max(uint32_t a, uint32_t b)
 void soft_window_init(struct soft_window *window, uint32_t mtu)
 {
 	*window = (struct soft_window){
-		.size = WINDOW_START_BYTES / mtu,
-		.threshold = WINDOW_START_BYTES / mtu,
+		.size = SOFT_WINDOW_START_BYTES / mtu,
+		.threshold = SOFT_WINDOW_START_BYTES / mtu,
 		.max = min(WINDOW_MAX_BYTES / mtu, SOFT_HOLD_PACKETS),
 		.step = WINDOW_STEP_BYTES / mtu,
 	};

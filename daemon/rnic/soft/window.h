@@ -11,6 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/** The first window. */
+#define SOFT_WINDOW_START_BYTES (1u << 20)
+
 struct soft_window {
 	uint32_t size;      /* packets that may be in flight now */
 	uint32_t threshold; /* slow start ends here */
