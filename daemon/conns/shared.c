@@ -27,6 +27,8 @@
 /* After this time without a read, a program may be waiting with MSG_PEEK or FIONREAD for more bytes
  * than the head has. */
 #define HEAD_PATIENCE_US 4000
+/* The engine is told of short heads at the latest when they are such a part of the ring. */
+#define UNTOLD_PART 8
 
 /* ---- life */
 
@@ -152,24 +154,33 @@ static bool violated(struct pump *pump)
 	return false;
 }
 
+/* Tell the engine of all bytes that were forwarded or taken from the memory, if there are more than
+ * it knows of. */
+static void tell_consumed(struct pump *pump)
+{
+	struct shared *shared = pump->shared;
+	struct smcr_conn_positions at;
+	smcr_conn_get_positions(pump->conn, &at);
+	smcr_conn_rx_consume(pump->conn, (size_t)(shared->rx.taken - at.consumed));
+}
+
 /* Account for bytes that readers have taken from the memory. */
 static bool look_rx(struct pump *pump)
 {
 	struct shared *shared = pump->shared;
-	struct smcr_conn_positions at;
+	const uint64_t before = shared->rx.taken;
 	if (shared->rx_over)
 		return true;
 	if (path_rx_load(&shared->rx) < 0)
 		return violated(pump);
-	smcr_conn_get_positions(pump->conn, &at);
-	uint64_t n = shared->rx.taken - at.consumed;
+	uint64_t n = shared->rx.taken - before;
 	if (n == 0)
 		return true;
 	pump->rx_bytes += n;
 	shared->rx_bytes += n;
 	shared->active = shared->now;
 	shared->head = HEAD_LEAST;
-	smcr_conn_rx_consume(pump->conn, (size_t)n);
+	tell_consumed(pump);
 	return true;
 }
 
@@ -227,14 +238,33 @@ enum forwarded {
 	FORWARD_NOBODY, /* there is nothing to forward, or nobody who reads */
 };
 
-/* Forward the next bytes, at most `most`, into the pair. */
+/* The received bytes from `taken` on. @return how many segments they are */
+static int bytes_from(struct pump *pump, uint64_t taken, struct iovec iov[2])
+{
+	struct smcr_conn_positions at;
+	smcr_conn_get_positions(pump->conn, &at);
+	size_t skip = (size_t)(taken - at.consumed);
+	int n = smcr_conn_rx_data(pump->conn, iov);
+	if (n > 0 && skip >= iov[0].iov_len) {
+		skip -= iov[0].iov_len;
+		iov[0] = iov[1];
+		n--;
+	}
+	if (n <= 0 || skip >= iov[0].iov_len)
+		return 0;
+	iov[0].iov_base = (uint8_t *)iov[0].iov_base + skip;
+	iov[0].iov_len -= skip;
+	return n;
+}
+
+/* Forward the next bytes, at most `most`, into the pair. The caller tells the engine of them. */
 static enum forwarded forward(struct pump *pump, size_t most)
 {
 	struct shared *shared = pump->shared;
 	struct path_rx *rx = &shared->rx;
 	struct iovec iov[2];
 	size_t before = 1;
-	int n = smcr_conn_rx_data(pump->conn, iov);
+	int n = bytes_from(pump, rx->taken, iov);
 	if (n == 0 || !pump_active(pump))
 		return FORWARD_NOBODY;
 	pump_cut(iov, n, most);
@@ -260,7 +290,6 @@ static enum forwarded forward(struct pump *pump, size_t most)
 	}
 	shared->through_pair |= urgent;
 	pump->rx_bytes += sent;
-	smcr_conn_rx_consume(pump->conn, sent);
 	return FORWARDED;
 }
 
@@ -272,8 +301,11 @@ static enum step forward_all(struct pump *pump)
 	while (pump_active(pump) && pump_has_room(pump)) {
 		if (pump->rx_bytes - moved >= TURN || pump->shared->anew >= ANEW_MOST)
 			return STEP_MORE;
+		tell_consumed(pump); /* an urgent byte is counted from there */
+		if (!pump_active(pump))
+			break;
 		switch (forward(pump, TURN)) {
-		case FORWARDED:
+		case FORWARDED: tell_consumed(pump); break;
 		case FORWARD_ANEW: break;
 		case FORWARD_FULL: pump->rx_full = true; break;
 		case FORWARD_LATER: return STEP_MORE;
@@ -296,6 +328,19 @@ static size_t head_length(struct shared *shared)
 	return shared->head;
 }
 
+/* After a short head a reader of the library will take the bytes behind it, and the engine is told
+ * of both together. A peer that waits for room would send as few bytes as the head has, and say
+ * that it waits again. If nobody reads on, the head grows, and the engine is told some milliseconds
+ * later. */
+static bool rest_is_read_soon(const struct pump *pump)
+{
+	const struct shared *shared = pump->shared;
+	struct smcr_conn_positions at;
+	smcr_conn_get_positions(pump->conn, &at);
+	return shared->rx.taken < shared->rx.produced &&
+	       shared->rx.taken - at.consumed <= shared->layout.receive.size / UNTOLD_PART;
+}
+
 static enum step forward_head(struct pump *pump, size_t length, uint64_t waiting)
 {
 	struct shared *shared = pump->shared;
@@ -309,9 +354,14 @@ static enum step forward_head(struct pump *pump, size_t length, uint64_t waiting
 		if (!shared->head_longer)
 			shared->head_looks = atomic_load(&shared->page->looks);
 		shared->active = shared->now;
+		if (!rest_is_read_soon(pump))
+			tell_consumed(pump);
 		return STEP_MORE;
 	case FORWARD_ANEW: return STEP_MORE;
-	case FORWARD_FULL: pump->rx_full = true; break;
+	case FORWARD_FULL:
+		pump->rx_full = true;
+		tell_consumed(pump);
+		break;
 	case FORWARD_LATER: pump->rx_later = true; break;
 	case FORWARD_NOBODY: break;
 	}
@@ -362,7 +412,7 @@ static enum step step_rx(struct pump *pump)
 	smcr_conn_get_positions(pump->conn, &at);
 	if (at.produced != shared->rx.produced)
 		path_rx_publish(&shared->rx, at.produced);
-	uint64_t waiting = at.produced - at.consumed;
+	uint64_t waiting = at.produced - shared->rx.taken;
 	if (waiting == 0) {
 		shared->wants_empty = false;
 		shared->head_due = shared->reader_due = 0;
@@ -393,6 +443,7 @@ static void stop_readers(struct pump *pump)
 {
 	struct shared *shared = pump->shared;
 	atomic_fetch_or(&shared->page->taken, PATH_MARK);
+	tell_consumed(pump);
 	shared->rx_over = true;
 	shared->wants_empty = false;
 	shared->head_due = shared->reader_due = 0;
@@ -438,22 +489,12 @@ void shared_last(struct pump *pump)
 	uint64_t taken = atomic_fetch_or(&shared->page->taken, PATH_MARK);
 	smcr_conn_get_positions(pump->conn, &at);
 	shared->rx_over = true;
-	if (taken < at.consumed || taken > at.produced)
+	if (taken < shared->rx.taken || taken > at.produced)
 		return;
-	size_t skip = (size_t)(taken - at.consumed);
-	pump->rx_bytes += skip;
-	shared->rx_bytes += skip;
-	int n = smcr_conn_rx_data(pump->conn, iov);
-	if (n > 0 && skip >= iov[0].iov_len) {
-		skip -= iov[0].iov_len;
-		iov[0] = iov[1];
-		n--;
-	}
-	if (n <= 0 || skip >= iov[0].iov_len + (n > 1 ? iov[1].iov_len : 0))
-		return;
-	iov[0].iov_base = (uint8_t *)iov[0].iov_base + skip;
-	iov[0].iov_len -= skip;
-	ssize_t put = pair_write(pump->pair, iov, n);
+	pump->rx_bytes += taken - shared->rx.taken;
+	shared->rx_bytes += taken - shared->rx.taken;
+	int n = bytes_from(pump, taken, iov);
+	ssize_t put = n > 0 ? pair_write(pump->pair, iov, n) : 0;
 	if (put > 0)
 		pump->rx_bytes += (size_t)put;
 }

@@ -40,7 +40,9 @@ static struct script {
 	_Atomic int starts, shutdowns, closes, closes_unread, aborts, tcp_resets, tcp_fins, clc;
 	_Atomic int give_ups, last_role, last_rcvbuf, last_sndbuf, last_family;
 	_Atomic uint64_t last_keepalive;
-	_Atomic long taken; /* bytes that programs wrote */
+	_Atomic long taken;         /* bytes that programs wrote */
+	_Atomic long consumed;      /* bytes that programs read, as far as the engine was told */
+	_Atomic long most_consumed; /* at once */
 	_Atomic int urgent_taken, urgent_refused, urgent_announced;
 } * script;
 
@@ -263,6 +265,9 @@ void smcr_conn_rx_consume(struct smcr_conn *conn, size_t n)
 	if (n > conn->rx_head - conn->rx_tail)
 		abort();
 	conn->rx_tail += n;
+	script->consumed += (long)n;
+	if ((long)n > script->most_consumed)
+		script->most_consumed = (long)n;
 	if (conn->urgent && conn->rx_tail >= conn->urgent_end) {
 		conn->urgent = false;
 		fake_event(conn, (struct smcr_conn_event){ SMCR_CONN_WRITABLE });
