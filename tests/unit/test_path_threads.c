@@ -281,6 +281,16 @@ static void send_with_pair(const uint8_t *from, uint32_t len)
 	send_raw(from + (len > WORD ? len - WORD : 0), len > WORD ? WORD : len);
 }
 
+/* The next word goes through the pair, to wake the daemon. The writer has the lock, without which
+ * the daemon cannot empty the pair, so the writer may not wait here. If others have filled the pair
+ * meanwhile, their bytes wake the daemon. @return bytes written */
+static uint32_t ring_doorbell(const uint8_t *from)
+{
+	ssize_t n = send(world.program, from, WORD, MSG_DONTWAIT | MSG_NOSIGNAL);
+	must(n == (ssize_t)WORD || (n < 0 && errno == EAGAIN), "the pair is gone");
+	return n > 0 ? WORD : 0;
+}
+
 /* A part of one call of a writer in the library. @return bytes written */
 static uint32_t write_part(struct random *random, const uint8_t *from, uint32_t len)
 {
@@ -313,10 +323,8 @@ static uint32_t write_part(struct random *random, const uint8_t *from, uint32_t 
 	if (!path_writer_commit(page(), at, n))
 		n = 0;
 	step(random);
-	if (doorbell && !path_writer_revoked(page())) {
-		send_raw(from + n, WORD);
-		n += WORD;
-	}
+	if (doorbell && !path_writer_revoked(page()))
+		n += ring_doorbell(from + n);
 	path_writer_unlock(page());
 	return n;
 }
