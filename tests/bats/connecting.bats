@@ -65,6 +65,7 @@ connect_slowly() {
 	on a nft delete table inet lose
 	refuse_syns
 	if wait "$CLIENT_PID"; then false; fi # `run` is a subshell, which cannot wait for it
+	cat "$HOSTS_DIR/client.err"
 	grep -qi "refused" "$HOSTS_DIR/client.err"
 	until_true 5 shows b connection 'any(.state == "failed" and .error == "ECONNREFUSED")'
 }

@@ -33,14 +33,24 @@ syns() {
 		sort -u | wc -l
 }
 
+# unoffered PORT: a connection to that port whose SYN has no option
+unoffered() {
+	local port=$1 offered all
+	offered=$(syns "$port" "tcp.options.experimental.exid")
+	all=$(syns "$port" frame)
+	echo_to "$port" && until_true 5 eval '[ "$(syns "$port" frame)" -gt "$all" ]' &&
+		[ "$(syns "$port" "tcp.options.experimental.exid")" = "$offered" ]
+}
+
 @test "a policy between two addresses: no option in the SYN, plain TCP, until the policy is gone" {
 	policy b src "$CLIENT/32" dst "$SERVER/32" dir out
+	until_true 5 unoffered 7002 # smcrd hears of it a moment later
 	run ! echo_to 7001 --require
 	echo_to 7001
 	[ "$(smcr_connections)" = 0 ]
 	until_true 5 eval '[ "$(syns 7001 "tcp.options.experimental.exid")" = 0 ] && [ "$(syns 7001 "frame")" -ge 1 ]'
 	ip -n "$HOSTS_ID-b" xfrm policy flush
-	echo_to 7001 --require
+	until_true 5 echo_to 7001 --require
 	[ "$(smcr_connections)" = 1 ]
 	until_true 5 eval '[ "$(syns 7001 "tcp.options.experimental.exid")" = 1 ]'
 	proves SEC-4 TCPO-8

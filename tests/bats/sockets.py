@@ -96,7 +96,7 @@ def forking_server(address, port):
 
 
 def timeout_client(address, port):
-    with socket.create_connection((address, int(port)), timeout=10) as connection:
+    with socket.create_connection((address, int(port)), timeout=60) as connection:
         sent = os.urandom(300000)
         with connection.makefile("rb") as incoming:
             for at in range(0, len(sent), 10000):
@@ -108,6 +108,7 @@ def timeout_client(address, port):
                 raise AssertionError("recv() must run into its limit")
             except TimeoutError:
                 pass
+            connection.settimeout(60)
             connection.shutdown(socket.SHUT_WR)
             assert incoming.read() == b""
 
@@ -166,12 +167,12 @@ SIOCATMARK = 0x8905
 
 def urgent_client(address, port):
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGURG])
-    connection = socket.create_connection((address, int(port)), timeout=20)
+    connection = socket.create_connection((address, int(port)), timeout=120)
     fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
     connection.sendall(b"f")
-    if not signal.sigtimedwait([signal.SIGURG], 20):
+    if not signal.sigtimedwait([signal.SIGURG], 120):
         sys.exit("no SIGURG")
-    if not select.select([], [], [connection], 20)[2]:
+    if not select.select([], [], [connection], 120)[2]:
         sys.exit("no priority event")
     before = 0
     while not struct.unpack("i", fcntl.ioctl(connection, SIOCATMARK, bytes(4)))[0]:

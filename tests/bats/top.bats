@@ -135,20 +135,26 @@ at_rest() {
 }
 
 @test "top stays when smcrd ends, says so, and goes on when smcrd is back" {
+	local again
 	at_rest
+	# the next one is a child of this shell: it would be killed with one that only starts it
+	setpriv --pdeathsig KILL bash -c 'until [ -e "$1/again" ]; do sleep 0.05; done; rm -f "$2"
+		exec "$0" "$2" "$1/replies.json" "$1/asked"' "$BATS_TEST_DIRNAME/canned_smcrd.py" "$BATS_TEST_TMPDIR" \
+		"$SMCRD_SOCKET" 3>&- &
+	again=$!
 	screen 100 24 "$SMCRCTL" top -w 0.2 <<-END
 		sees ^10.77.0.1:7002
 		run kill $CANNED_PID
 		sees ^no smcrd answers on $SMCRD_SOCKET
 		sees ^10.77.0.1:7002
-		run rm -f $SMCRD_SOCKET; setpriv --pdeathsig KILL $BATS_TEST_DIRNAME/canned_smcrd.py $SMCRD_SOCKET $BATS_TEST_TMPDIR/replies.json $BATS_TEST_TMPDIR/asked >/dev/null 2>&1 & echo \$! >$BATS_TEST_TMPDIR/pid
+		run touch $BATS_TEST_TMPDIR/again
 		misses no smcrd answers
 		sees ^q quit
 		keys q
 		ends 0
 	END
-	kill "$(<"$BATS_TEST_TMPDIR/pid")" || true
-	CANNED_PID=
+	CANNED_PID=$again
+	canned_down
 	run -3 "$SMCRCTL" top --batch --count 1
 }
 

@@ -29,6 +29,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define PATIENCE_S 120 /* longest time in which nothing happens */
+
 #define CHUNK 65536
 
 enum way { WAY_BLOCK, WAY_EPOLL, WAY_SELECT, WAY_THREADS };
@@ -157,7 +159,10 @@ static void run_blocking(struct conn *conn)
 	while (!conn->done) {
 		short events = POLLIN | (conn->sent < opt.bytes ? POLLOUT : 0);
 		struct pollfd pfd = { .fd = conn->fd, .events = events };
-		if (poll(&pfd, 1, 30000) <= 0)
+		int n = poll(&pfd, 1, PATIENCE_S * 1000);
+		if (n < 0 && errno == EINTR) /* it was stopped and goes on */
+			continue;
+		if (n <= 0)
 			fail(conn, "nothing happens");
 		pump(conn);
 	}
@@ -200,7 +205,9 @@ static void run_epoll(struct conn *conns)
 	}
 	while (left > 0) {
 		struct epoll_event events[16];
-		int n = epoll_wait(ep, events, 16, 30000);
+		int n = epoll_wait(ep, events, 16, PATIENCE_S * 1000);
+		if (n < 0 && errno == EINTR)
+			continue;
 		if (n <= 0)
 			fail(&conns[0], "nothing happens");
 		for (int i = 0; i < n; i++) {
@@ -228,7 +235,7 @@ static void run_select(struct conn *conns)
 	}
 	while (left > 0) {
 		fd_set in, out;
-		struct timeval patience = { .tv_sec = 30 };
+		struct timeval patience = { .tv_sec = PATIENCE_S };
 		int max = 0;
 		FD_ZERO(&in);
 		FD_ZERO(&out);
@@ -240,7 +247,10 @@ static void run_select(struct conn *conns)
 				FD_SET(conns[i].fd, &out);
 			max = conns[i].fd > max ? conns[i].fd : max;
 		}
-		if (select(max + 1, &in, &out, NULL, &patience) <= 0)
+		int n = select(max + 1, &in, &out, NULL, &patience);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
 			fail(&conns[0], "nothing happens");
 		for (int i = 0; i < opt.connections; i++) {
 			struct conn *conn = &conns[i];

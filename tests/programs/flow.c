@@ -8,7 +8,7 @@
  *   flow [OPTIONS] connect ADDRESS PORT SHAPE [AMOUNT]
  *
  *   --smc        sockets of the family AF_SMC
- *   --seconds N  fail when the run takes longer (100)
+ *   --seconds N  fail when the run takes longer (300)
  *
  * Shapes, with the default of AMOUNT in parentheses:
  *
@@ -555,7 +555,7 @@ static bool set_address(const char *address, const char *port)
 
 int main(int argc, char **argv)
 {
-	unsigned int seconds = 100;
+	unsigned int seconds = 300;
 	int at = 1;
 	for (; at < argc && argv[at][0] == '-'; at++) {
 		if (strcmp(argv[at], "--smc") == 0)

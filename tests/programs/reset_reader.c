@@ -40,7 +40,7 @@ static int read_to_the_end(int fd)
 	static char buf[65536];
 	ssize_t n;
 	do {
-		alarm(30); /* kills the process if the connection does not end */
+		alarm(300); /* kills the process if the connection does not end */
 		n = read(fd, buf, sizeof(buf));
 	} while (n > 0);
 	return tell_end(n);
@@ -57,7 +57,7 @@ static int wait_for_the_end(int fd)
 		return 1;
 	}
 	for (;;) {
-		alarm(30);
+		alarm(300);
 		epoll_wait(ep, &event, 1, -1);
 		while ((n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
 			;
