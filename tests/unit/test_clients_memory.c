@@ -5,6 +5,7 @@
 #include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
+#include <limits.h>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 
@@ -617,6 +618,19 @@ static long ticks_of(pid_t pid)
 	return user + system;
 }
 
+/* Does a process use less than a tenth of a processor in some second of the next ten? On a busy
+ * machine the daemon comes later to where the polls are rare. */
+static bool soon_takes_little(pid_t pid)
+{
+	long spent = LONG_MAX;
+	for (int i = 0; i < 10 && spent > sysconf(_SC_CLK_TCK) / 10; i++) {
+		long before = ticks_of(pid);
+		poll(NULL, 0, 1000);
+		spent = ticks_of(pid) - before;
+	}
+	return spent <= sysconf(_SC_CLK_TCK) / 10;
+}
+
 /* A lock that is left may belong to a program that knows that the daemon polls. So the daemon polls
  * the lock, but ever less often. */
 static void a_lock_that_is_left_costs_little(void **state)
@@ -632,10 +646,7 @@ static void a_lock_that_is_left_costs_little(void **state)
 	int quiet = hand_over(&side.daemon, &tcp, IPC_HANDOVER_ACCEPTED);
 	struct memory memory = share(&side.daemon, quiet);
 	assert_true(path_writer_lock(memory.page));
-	poll(NULL, 0, 300);
-	long before = ticks_of(side.daemon.pid);
-	poll(NULL, 0, 1000);
-	assert_in_range(ticks_of(side.daemon.pid) - before, 0, sysconf(_SC_CLK_TCK) / 10);
+	assert_true(soon_takes_little(side.daemon.pid));
 	/* The program was only slow. */
 	uint64_t at;
 	assert_true(path_writer_room(memory.page, RING, &at) > 0);

@@ -773,7 +773,7 @@ static void an_ack_goes_with_data(void **state)
 	const size_t answer = ROCE_BTH_LEN + 6 + 2 + ROCE_ICRC_LEN;
 	struct roce_peer_packet question = send_only(0, "question");
 	struct roce_packet p;
-	uint8_t buf[ROCE_MAX_LEN];
+	uint8_t buf[ROCE_MAX_LEN], repeated[ROCE_MAX_LEN];
 	assert_int_equal(setsockopt(peer.fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)), 0);
 	side.hook = answer_twice;
 	roce_peer_send(&peer, &question);
@@ -783,6 +783,9 @@ static void an_ack_goes_with_data(void **state)
 	/* The ACK is in the first datagram: the sender repeats its packets, which nobody
 	 * acknowledges. */
 	assert_int_equal(recv(peer.fd, buf, sizeof(buf), MSG_DONTWAIT), 2 * answer + ROCE_ACK_LEN);
+	/* A repetition that was received as one datagram would stay one. */
+	while (recv(peer.fd, repeated, sizeof(repeated), MSG_DONTWAIT) > 0)
+		;
 	assert_int_equal(setsockopt(peer.fd, IPPROTO_UDP, UDP_GRO, &off, sizeof(off)), 0);
 	for (size_t i = 0; i < 2; i++) {
 		assert_int_equal(roce_decode(buf + i * answer, answer, &p), 0);
