@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/host/log.h"
+#include "daemon/host/trace.h"
 #include "proto/smcr/eid.h"
 
 void apply_fill_conns(const struct config *config, struct conns_config *ret)
@@ -99,6 +100,7 @@ static void tell_parts(const struct apply_parts *parts, const struct smcr_config
 	struct conns_config conns;
 	apply_fill_conns(config, &conns);
 	log_set_level(config->log_level);
+	trace_set(config->engine.trace);
 	waiting_set_most(parts->waiting, config->busy_poll_us);
 	policy_configure(parts->policy, config->skip_seconds, &config->shorts);
 	batch_begin(conns_batch(parts->conns));

@@ -6,6 +6,7 @@
 
 #include "daemon/fabric/fabric.h"
 #include "daemon/host/log.h"
+#include "daemon/host/trace.h"
 
 /* How often the service manager is told within its time limit. */
 #define TOLD 4
@@ -60,6 +61,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	rdv_option_beat(heartbeat->option);
 	tell_manager(heartbeat);
 	log_refused(heartbeat);
+	trace_tell_left_out();
 	for (int i = 0; i < NUM_EGRESS_KINDS; i++)
 		tell_refused(heartbeat, (enum egress_kind)i);
 	plain_look(heartbeat->plain);

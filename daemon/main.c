@@ -12,6 +12,7 @@
 #include "daemon/daemon.h"
 #include "daemon/host/config.h"
 #include "daemon/host/log.h"
+#include "daemon/host/trace.h"
 #include "daemon/options.h"
 
 /*
@@ -105,6 +106,7 @@ int main(int argc, char **argv)
 	}
 	int ready = options.foreground ? -1 : detach();
 	log_open(config.log_level, ready >= 0);
+	trace_set(config.engine.trace);
 	log_tell_starter(ready >= 0);
 	if (log_is_lost())
 		log_message(LOG_WARNING, "neither the journal nor syslog runs, so nobody keeps the "

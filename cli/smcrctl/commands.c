@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/smcrctl/filters.h"
+#include "cli/smcrctl/log.h"
 #include "cli/smcrctl/words.h"
 #include "proto/ipc/commands.h"
 
@@ -214,6 +215,10 @@ const struct command commands[] = {
 	  ueid_argument },
 	{ "ueid", "remove", "NAME", "new connections do not use this name", ueid_argument,
 	  .value = COMMANDS_UEID },
+	{ "log", "level", "LEVEL", "least important lines that are logged", log_level_argument,
+	  .method = "config.set", .value = COMMANDS_LOG_LEVEL },
+	{ "log", "trace", "CATEGORY .. | off", "log each message of these categories",
+	  log_trace_arguments, .method = "config.set", .value = COMMANDS_LOG_TRACE },
 	{ "config", "set", "KEY VALUE", "set a value until a reload or restart", value_arguments },
 	{ "config", "reload", "", "read the files again, if all of them are right",
 	  no_argument_at_all },

@@ -19,6 +19,8 @@ enum commands_value {
 	COMMANDS_UEID,
 	COMMANDS_RULE,
 	COMMANDS_DEVICE,
+	COMMANDS_LOG_LEVEL,
+	COMMANDS_LOG_TRACE,
 };
 
 /** Options that some commands have. */

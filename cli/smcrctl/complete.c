@@ -10,9 +10,11 @@
 #include "cli/smcrctl/ask.h"
 #include "cli/smcrctl/commands.h"
 #include "cli/smcrctl/filters.h"
+#include "cli/smcrctl/log.h"
 #include "cli/smcrctl/options.h"
 #include "cli/smcrctl/output.h"
 #include "proto/ipc/ipc.h"
+#include "proto/ipc/trace.h"
 
 #define ASK           "--complete"
 #define SOCKET        "socket"
@@ -155,19 +157,24 @@ static void offer_values(const struct question *question, enum commands_value va
 	case COMMANDS_UEID: offer_rows(question, "ueid.show", NULL, "name", NULL, ""); break;
 	case COMMANDS_RULE: offer_rows(question, "policy.show", "rules", "rule", NULL, ""); break;
 	case COMMANDS_DEVICE: offer_rows(question, "device.show", NULL, "name", NULL, ""); break;
+	case COMMANDS_LOG_LEVEL: offer_all(question, log_levels); break;
+	case COMMANDS_LOG_TRACE: offer_all(question, log_traces); break;
 	case COMMANDS_OTHER: break;
 	}
 }
 
 /* ---- keys of the configuration, and their values ---- */
 
+#define TRACE_WORD(type, name, help) name,
+
 /* For keys whose values are words. */
 static const struct {
 	const char *key;
-	const char *words[6];
+	const char *words[8];
 } known_values[] = {
 	{ "dbus", { "yes", "no", "auto" } },
 	{ "log_level", { "error", "warning", "notice", "info", "debug" } },
+	{ "log_trace", { IPC_TRACE_NONE, IPC_TRACE_ALL, IPC_TRACES(TRACE_WORD) } },
 	{ "dialect", { "auto", "rfc", "deployed" } },
 	{ "versions", { "auto", "1", "2" } },
 	{ "shared_memory", { "yes", "no" } },
@@ -352,7 +359,7 @@ static void offer_behind(const struct question *question, const struct object *o
 	command = command_of(object, question->words[1]);
 	if (show || filters_begin(object->name, question->words[1]))
 		offer_filters(question, object->name, show ? 2 : 1);
-	else if (command && question->num_words == 2)
+	else if (command && (question->num_words == 2 || command->value == COMMANDS_LOG_TRACE))
 		offer_values(question, command->value);
 }
 

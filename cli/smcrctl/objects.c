@@ -8,6 +8,7 @@
 
 #include "cli/smcrctl/peers.h"
 #include "cli/smcrctl/config.h"
+#include "cli/smcrctl/log.h"
 #include "cli/smcrctl/policy.h"
 #include "cli/smcrctl/stats.h"
 #include "cli/smcrctl/table.h"
@@ -560,6 +561,8 @@ const struct object objects[] = {
 	{ "monitor", NULL, NULL },
 	{ "ueid", "names that hosts of version 2 have in common", print_ueids,
 	  TABLE(ueid_columns) },
+	{ "log", "which lines smcrd logs; whether it traces messages", log_print,
+	  .gather = log_gather },
 	{ "config", "smcrd's settings, and from which file each is", config_print },
 	{ "policy", "which connections use SMC-R, and why others do not", policy_print },
 	{ "doctor", "what is wrong with this host, and what to do", .run = doctor_run },

@@ -5,6 +5,7 @@
 
 #include "daemon/engine/data.h"
 #include "daemon/engine/llc.h"
+#include "daemon/engine/trace.h"
 
 /* ---- out ---- */
 
@@ -75,6 +76,7 @@ void smcr_cdc_post(struct smcr_conn *conn, struct smcr_wr *wr, struct smcr_tx_en
 		.cdc_seq = cdc.seq,
 	};
 	count_sent(conn, cdc.seq);
+	smcr_trace_cdc(conn, conn->tx.link, SMCR_TRACE_SENT, &cdc);
 	conn->tx.blocked_sent = blocked(conn);
 	conn->tx.cdc_due = false;
 	conn->rx.consumed_sent = conn->rx.consumed; /* WIN-2 */
@@ -267,5 +269,6 @@ void smcr_cdc_recv(struct smcr_link *link, const uint8_t *data, size_t len)
 	}
 	conn->last_active = engine->now;
 	engine->stats.rx.cdcs++;
+	smcr_trace_cdc(conn, link, SMCR_TRACE_RECEIVED, &cdc);
 	smcr_cdc_input(conn, link, &cdc);
 }

@@ -12,6 +12,7 @@
 #include "daemon/engine/llc_delete_all.h"
 #include "daemon/engine/llc_first_contact.h"
 #include "daemon/engine/rendezvous.h"
+#include "daemon/engine/trace.h"
 
 enum smcr_decline_window smcr_clc_decline_window(enum smcr_rv_step step, bool first_contact,
 						 bool committed)
@@ -144,6 +145,12 @@ static uint8_t decline_version(const struct smcr_conn *conn)
 	return version >= SMCR_CLC_VERSION_2 ? SMCR_CLC_VERSION_2 : SMCR_CLC_VERSION_1;
 }
 
+void smcr_clc_send(struct smcr_conn *conn, const uint8_t *msg, size_t len)
+{
+	smcr_trace_clc(conn, SMCR_TRACE_SENT, msg, len);
+	conn->engine->ops.conns->clc_send(conn->params.user, msg, len);
+}
+
 static void send_decline(struct smcr_conn *conn, enum smcr_reason reason, bool out_of_sync)
 {
 	struct smcr_engine *engine = conn->engine;
@@ -156,7 +163,7 @@ static void send_decline(struct smcr_conn *conn, enum smcr_reason reason, bool o
 	};
 	memcpy(decline.peer_id, engine->config.peer_id, SMCR_PEER_ID_LEN);
 	int len = smcr_clc_encode_decline(&decline, buf, sizeof(buf));
-	engine->ops.conns->clc_send(conn->params.user, buf, (size_t)len);
+	smcr_clc_send(conn, buf, (size_t)len);
 }
 
 /** The own Decline is sent: wait for a Decline of the peer that crosses it (A52). */
@@ -468,6 +475,7 @@ void smcr_conn_clc_input(struct smcr_conn *conn, const uint8_t *buf, size_t len)
 	struct smcr_clc_msg msg;
 	if (conn->phase != SMCR_PHASE_RENDEZVOUS || conn->rv.step == SMCR_RV_OUTCOME)
 		return;
+	smcr_trace_clc(conn, SMCR_TRACE_RECEIVED, buf, len);
 	int rc = smcr_clc_decode(buf, len, &msg);
 	if (rc && rc != -ENOTSUP)
 		protocol_error(conn, "malformed CLC message"); /* ERR-13 */
@@ -714,7 +722,7 @@ void smcr_clc_send_credentials(struct smcr_conn *conn, uint8_t type)
 	if (conn->rv.first_contact)
 		slab->reg[link->slot].told = true; /* RKEY-12 */
 	int len = smcr_clc_encode_accept(&msg, buf, sizeof(buf));
-	engine->ops.conns->clc_send(conn->params.user, buf, (size_t)len);
+	smcr_clc_send(conn, buf, (size_t)len);
 }
 
 int smcr_clc_learn_rmb(struct smcr_link *link, const struct smcr_clc_accept *msg)

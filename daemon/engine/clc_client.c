@@ -95,7 +95,6 @@ static enum smcr_reason prepare_proposal(struct smcr_conn *conn)
 /* RV-1: the Proposal is the same whether there is a group with the server or not. */
 void smcr_clc_client_start(struct smcr_conn *conn)
 {
-	struct smcr_engine *engine = conn->engine;
 	uint8_t buf[SMCR_CLC_MAX_LEN];
 	enum smcr_reason reason =
 		conn->rv.give_up ? conn->rv.give_up_reason : prepare_proposal(conn);
@@ -104,7 +103,7 @@ void smcr_clc_client_start(struct smcr_conn *conn)
 		return;
 	}
 	int len = smcr_clc_encode_proposal(&conn->rv.proposal, buf, sizeof(buf));
-	engine->ops.conns->clc_send(conn->params.user, buf, (size_t)len);
+	smcr_clc_send(conn, buf, (size_t)len);
 	smcr_clc_await(conn, SMCR_RV_C_AWAIT_ACCEPT);
 }
 

@@ -106,6 +106,7 @@ struct smcr_config {
 	 * one of the group (4000), and if the group has another active link (300) */
 	uint32_t retry_ms;
 	uint32_t retry_alternative_ms;
+	uint32_t trace; /* categories whose messages are traced: IPC_TRACE_BIT() of each (none) */
 };
 
 /** An address; IPv4 in the first four bytes of `ip`. */

@@ -5,6 +5,7 @@
 
 #include "daemon/engine/llc.h"
 #include "daemon/engine/probes.h"
+#include "proto/smcr/text.h"
 
 static void tell(const struct smcr_lgr *lgr, struct smcr_event event)
 {
@@ -22,21 +23,6 @@ static void tell_of_link(const struct smcr_link *link, struct smcr_event event)
 	event.link = link->number;
 	event.device = link->device_name;
 	tell(link->lgr, event);
-}
-
-/* A reason code of DELETE LINK in words. */
-static const char *reason_text(uint32_t reason)
-{
-	switch (reason) {
-	case SMCR_LLC_DEL_LOST_PATH: return "the path is lost";
-	case SMCR_LLC_DEL_OPERATOR: return "an operator wants it";
-	case SMCR_LLC_DEL_INACTIVITY: return "nobody has used it for long";
-	case SMCR_LLC_DEL_PROTOCOL_VIOLATION: return "a message broke the protocol";
-	case SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED: return "it is asymmetric and not needed any more";
-	case SMCR_LLC_DEL_UNKNOWN_LINK:
-	case SMCR_LLC_DEL_UNKNOWN_GROUP: return "it is not known";
-	}
-	return "for a reason that has no name";
 }
 
 /* ---- why a group ends ---- */
@@ -58,7 +44,7 @@ void smcr_event_lgr_why_peer(struct smcr_lgr *lgr, const char *what, uint32_t re
 	if (reason == SMCR_LLC_DEL_OPERATOR)
 		smcr_event_lgr_why(lgr, "%s: an operator there wants it, or its SMC-R ends", what);
 	else
-		smcr_event_lgr_why(lgr, "%s: %s", what, reason_text(reason));
+		smcr_event_lgr_why(lgr, "%s: %s", what, smcr_llc_delete_text(reason));
 }
 
 /* ---- links ---- */
@@ -105,7 +91,7 @@ static void link_deleted(struct smcr_link *link, unsigned int num_moved, uint32_
 	if (link->state == SMCR_LINK_FAILED)
 		link_failed(link, num_moved);
 	else
-		link_down(link, SMCR_EVENT_LINK_DELETED, num_moved, reason_text(reason));
+		link_down(link, SMCR_EVENT_LINK_DELETED, num_moved, smcr_llc_delete_text(reason));
 }
 
 /* ---- link groups ---- */

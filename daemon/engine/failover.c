@@ -20,6 +20,7 @@
 #include <errno.h>
 
 #include "daemon/engine/data.h"
+#include "daemon/engine/trace.h"
 
 /* ---- which link ---- */
 
@@ -87,6 +88,7 @@ static void put_validation(struct smcr_conn *conn, uint8_t msg[SMCR_CDC_LEN], st
 		.prod_flags = SMCR_CDC_FAILOVER,
 	};
 	smcr_cdc_encode(&cdc, msg, SMCR_CDC_LEN);
+	smcr_trace_cdc(conn, conn->tx.link, SMCR_TRACE_SENT, &cdc);
 	*wr = (struct smcr_wr){ .addr = msg, .length = SMCR_CDC_LEN };
 	*entry = (struct smcr_tx_entry){ .kind = SMCR_TX_CDC, .conn = conn, .cdc_seq = cdc.seq };
 }

@@ -27,6 +27,7 @@
  *   give_up.c      may a silent queue pair be given up?
  *   view.c         snapshots and invariants     rows.c         rows taken of the RFC's tables
  *   arrivals.c     what a CDC announces, for captures          probes.c       for tracing tools
+ *   trace.c        messages as lines of the log
  *
  * When structures are freed. Events (ops->conns) are raised at once, and any call that can raise an
  * event may free the connection. Links and link groups are never freed inside an input or a call of

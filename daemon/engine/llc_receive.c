@@ -11,6 +11,7 @@
 #include "daemon/engine/llc_links.h"
 #include "daemon/engine/llc_rkey.h"
 #include "daemon/engine/llc_test_link.h"
+#include "daemon/engine/trace.h"
 
 enum receiver {
 	BY_CLIENT = 1,
@@ -102,6 +103,8 @@ static void recv_llc(struct smcr_link *link, const uint8_t *data, size_t len)
 	struct smcr_llc_msg msg;
 	struct smcr_llc_rtokens rtokens;
 	int rc = decode(lgr, data, len, &msg, &rtokens);
+	bool has_rtokens = !rc && smcr_lgr_is_v2(lgr) && msg.type == SMCR_LLC_ADD_LINK;
+	smcr_trace_llc(link, SMCR_TRACE_RECEIVED, rc ? NULL : &msg, has_rtokens ? &rtokens : NULL);
 	/* A client that has answered DELETE LINK ignores further messages on that link (A49). A
 	 * server does not, as the reply is still to come. */
 	bool going = link->state == SMCR_LINK_DEACTIVATING && lgr->role == SMCR_ROLE_CLIENT &&
@@ -126,7 +129,7 @@ static void recv_llc(struct smcr_link *link, const uint8_t *data, size_t len)
 		smcr_llc_protocol_error(link, "link used before it was confirmed");
 	} else {
 		smcr_rows_collision(lgr, &msg);
-		if (smcr_lgr_is_v2(lgr) && msg.type == SMCR_LLC_ADD_LINK)
+		if (has_rtokens)
 			lgr->llc->rtokens = rtokens;
 		smcr_llc_dispatch(link, &msg);
 	}

@@ -7,6 +7,7 @@
 #include "daemon/engine/llc.h"
 #include "daemon/engine/llc_delete_link.h"
 #include "daemon/engine/llc_first_contact.h"
+#include "daemon/engine/trace.h"
 
 static uint8_t number_of(const struct smcr_llc_msg *msg)
 {
@@ -42,6 +43,8 @@ void smcr_llc_send_rtokens(struct smcr_link *link, const struct smcr_llc_msg *ms
 	if (rc)
 		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "cannot queue an LLC message: %s",
 			       strerror(-rc));
+	else
+		smcr_trace_llc(link, SMCR_TRACE_SENT, msg, rtokens);
 }
 
 void smcr_llc_send(struct smcr_link *link, const struct smcr_llc_msg *msg)

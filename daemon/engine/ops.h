@@ -11,6 +11,7 @@
 #define SMCRD_ENGINE_OPS_H
 
 #include "daemon/engine/engine.h"
+#include "proto/ipc/trace.h"
 
 /** One work request: an RDMA WRITE of one segment, or a SEND that the host copies. A SEND has 44
  * bytes, in groups of version 2 up to SMCR_LLC_V2_SEND_MAX. Of the longer SENDs at most one per QP
@@ -113,6 +114,8 @@ struct smcr_host_ops {
 	void (*random)(void *ctx, void *buf, size_t len);
 	/** One line for the log, priority as in syslog.h, no newline. */
 	void (*log)(void *ctx, int priority, const char *line);
+	/** One line of the protocol trace, whose category is in the configuration's `trace`. */
+	void (*trace)(void *ctx, enum ipc_trace category, const char *line);
 };
 
 /** RNICs, and the memory that they read and write. */

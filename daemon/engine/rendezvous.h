@@ -88,6 +88,8 @@ void smcr_clc_asked(struct smcr_conn *conn);
 void smcr_clc_owe(struct smcr_conn *conn, enum smcr_rv_step step);
 /** Stop waiting for a CLC message and go to `step`. */
 void smcr_clc_proceed(struct smcr_conn *conn, enum smcr_rv_step step);
+/** Send a CLC message on the TCP connection. */
+void smcr_clc_send(struct smcr_conn *conn, const uint8_t *msg, size_t len);
 /** Send Accept or Confirm with the credentials of conn->rv.link and of the own element. */
 void smcr_clc_send_credentials(struct smcr_conn *conn, uint8_t type);
 /** Take the peer's element, token and RMB from its Accept or Confirm; the RMB must be known on

@@ -14,7 +14,11 @@
 #include "daemon/host/log.h"
 #include "daemon/host/tcp_socket.h"
 #include "proto/ipc/ipc.h"
+#include "proto/ipc/trace.h"
 #include "proto/smcr/eid.h"
+
+/* The categories in a sentence. */
+#define TRACE_WORD(type, name, help) " " name
 
 /** A value that is being checked. */
 struct value {
@@ -185,6 +189,55 @@ static bool set_log_level(struct config *config, struct value *value)
 		return refuse(value, "'%.40s' is not error, warning, notice, info or debug",
 			      value->text);
 	config->log_level = level;
+	return true;
+}
+
+/* Adds the categories of a word to a set. @return false: it is no such word */
+static bool add_traces(const char *word, size_t len, unsigned int *set)
+{
+	if (len == strlen(IPC_TRACE_ALL) && !strncmp(word, IPC_TRACE_ALL, len)) {
+		*set = IPC_TRACE_BIT(IPC_NUM_TRACES) - 1;
+		return true;
+	}
+	for (unsigned int i = 0; i < IPC_NUM_TRACES; i++) {
+		const char *name = ipc_trace_name((enum ipc_trace)i);
+		if (len == strlen(name) && !strncmp(word, name, len)) {
+			*set |= IPC_TRACE_BIT(i);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool refuse_trace(struct value *value)
+{
+	return refuse(value, "'%.40s' is not none, all, or some of" IPC_TRACES(TRACE_WORD),
+		      value->text);
+}
+
+/* Categories with blanks between. They are shown in the order of the list. */
+static bool set_log_trace(struct config *config, struct value *value)
+{
+	static const char blanks[] = " \t";
+	const char *at = value->text + strspn(value->text, blanks);
+	unsigned int set = 0;
+	bool none = !strcmp(value->text, IPC_TRACE_NONE);
+	while (!none && *at) {
+		size_t len = strcspn(at, blanks);
+		if (!add_traces(at, len, &set))
+			return refuse_trace(value);
+		at += len;
+		at += strspn(at, blanks);
+	}
+	if (!none && !set)
+		return refuse_trace(value);
+	config->engine.trace = set;
+	value->shown[0] = '\0';
+	for (unsigned int i = 0, n = 0; i < IPC_NUM_TRACES; i++)
+		if (set & IPC_TRACE_BIT(i))
+			n += (unsigned int)snprintf(value->shown + n, sizeof(value->shown) - n,
+						    "%s%s", n ? " " : "",
+						    ipc_trace_name((enum ipc_trace)i));
 	return true;
 }
 
@@ -406,6 +459,7 @@ static const struct known_key {
 	{ { "dbus" }, "auto", set_dbus },
 	{ { "admin_group", .looks_up = true }, "", set_admin_group },
 	{ { "log_level" }, "info", set_log_level },
+	{ { "log_trace" }, IPC_TRACE_NONE, set_log_trace },
 	{ { "element_size" }, "512K", set_bsize },
 	{ { "element_size_min" }, "16K", set_bsize_min },
 	{ { "memory" }, "1G", set_memory },

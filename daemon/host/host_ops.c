@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "daemon/host/log.h"
+#include "daemon/host/trace.h"
 
 static void op_random(void *ctx, void *buf, size_t len)
 {
@@ -26,4 +27,10 @@ static void op_log(void *ctx, int priority, const char *line)
 	log_message(priority, "%s", line);
 }
 
-const struct smcr_host_ops host_ops = { .random = op_random, .log = op_log };
+static void op_trace(void *ctx, enum ipc_trace category, const char *line)
+{
+	(void)ctx;
+	trace_tell(category, line);
+}
+
+const struct smcr_host_ops host_ops = { .random = op_random, .log = op_log, .trace = op_trace };

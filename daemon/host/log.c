@@ -81,11 +81,11 @@ static void put_time(char *text, size_t len)
 	snprintf(text + n, len - n, ".%03ld ", now.tv_nsec / 1000000);
 }
 
-static void print_line(int priority, const char *line)
+static void print_line(const char *kind, const char *line)
 {
 	char when[48];
 	put_time(when, sizeof(when));
-	fprintf(stderr, "%ssmcrd: %s: %s\n", when, level_name(priority), line);
+	fprintf(stderr, "%ssmcrd: %s: %s\n", when, kind, line);
 }
 
 void log_messagev(int priority, const char *format, va_list args)
@@ -99,7 +99,7 @@ void log_messagev(int priority, const char *format, va_list args)
 	else if (to_journal)
 		sd_journal_print(priority, "%s", line);
 	if (!to_journal || (to_starter && priority <= LOG_WARNING))
-		print_line(priority, line);
+		print_line(level_name(priority), line);
 }
 
 void log_message(int priority, const char *format, ...)
@@ -139,6 +139,19 @@ void log_fields(int priority, const char *line, const struct log_field *fields, 
 	for (size_t i = 0; i < n; i++)
 		iov[i].iov_base = texts[i];
 	sd_journal_sendv(iov, (int)n);
+}
+
+void log_trace(const char *category, const char *line)
+{
+	char text[1024];
+	snprintf(text, sizeof(text), "%s: %s", category, line);
+	if (to_syslog)
+		syslog(LOG_DEBUG, "trace: %s", text);
+	else if (to_journal)
+		sd_journal_send("MESSAGE=%s", text, "PRIORITY=%d", LOG_DEBUG, "TRACE=%s", category,
+				NULL);
+	else
+		print_line("trace", text);
 }
 
 int log_level_parse(const char *name)

@@ -44,6 +44,12 @@ struct log_field {
 /** Log a line; in the journal it has the fields too, at most LOG_MAX_FIELDS. */
 void log_fields(int priority, const char *line, const struct log_field *fields, size_t num_fields);
 
+/**
+ * Log a line of the protocol trace, whatever the level is. It is of level LOG_DEBUG in the journal,
+ * where the field TRACE has the category.
+ */
+void log_trace(const char *category, const char *line);
+
 /** LOG_ERR .. LOG_DEBUG for "error", "warning", "notice", "info", "debug"; -1 for anything else. */
 int log_level_parse(const char *name);
 

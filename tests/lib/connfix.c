@@ -247,7 +247,15 @@ static void op_log(void *ctx, int priority, const char *line)
 	snprintf(f->last_log, sizeof(f->last_log), "%s", line);
 }
 
-static const struct smcr_host_ops host_ops = { .random = op_random, .log = op_log };
+static void op_trace(void *ctx, enum ipc_trace category, const char *line)
+{
+	(void)category;
+	op_log(ctx, 0, line);
+}
+
+static const struct smcr_host_ops host_ops = { .random = op_random,
+					       .log = op_log,
+					       .trace = op_trace };
 
 static const struct smcr_rdma_ops rdma_ops = {
 	.mem_alloc = op_mem_alloc,

@@ -119,7 +119,8 @@ struct pair_side {
 	bool far;                   /* the peers of its TCP connections are behind a router */
 	bool self;                  /* the peers of its TCP connections are at its own address */
 	unsigned int log_lines;
-	char log_line[256];                           /* the last one */
+	char log_line[256]; /* the last one */
+	char trace[8192];   /* lines of the protocol trace, as many as there is room for */
 	unsigned int events[SMCR_EVENT_LGR_DOWN + 1]; /* of each type so far */
 	struct pair_event event;                      /* the last one */
 	/* the last command_done() */

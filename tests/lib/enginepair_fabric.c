@@ -396,7 +396,17 @@ static void op_log(void *ctx, int priority, const char *line)
 		fprintf(stderr, "[%d] <%d> %s\n", side->index, priority, line);
 }
 
-static const struct smcr_host_ops host_ops = { .random = op_random, .log = op_log };
+static void op_trace(void *ctx, enum ipc_trace category, const char *line)
+{
+	struct pair_side *side = ctx;
+	size_t len = strlen(side->trace);
+	snprintf(side->trace + len, sizeof(side->trace) - len, "%s: %s\n", ipc_trace_name(category),
+		 line);
+}
+
+static const struct smcr_host_ops host_ops = { .random = op_random,
+					       .log = op_log,
+					       .trace = op_trace };
 
 static const struct smcr_rdma_ops rdma_ops = {
 	.mem_alloc = op_mem_alloc,

@@ -211,7 +211,15 @@ static void op_log(void *ctx, int priority, const char *line)
 	world_log(host->world, host->name, "log<%d> %s", priority, line);
 }
 
-static const struct smcr_host_ops host_ops = { .random = op_random, .log = op_log };
+static void op_trace(void *ctx, enum ipc_trace category, const char *line)
+{
+	struct host *host = ctx;
+	world_log(host->world, host->name, "%s: %s", ipc_trace_name(category), line);
+}
+
+static const struct smcr_host_ops host_ops = { .random = op_random,
+					       .log = op_log,
+					       .trace = op_trace };
 
 static const struct smcr_rdma_ops rdma_ops = {
 	.mem_alloc = op_mem_alloc,

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "daemon/host/config.h"
+#include "proto/ipc/trace.h"
 #include "tests/lib/tries.h"
 
 struct dir {
@@ -107,6 +108,7 @@ static void defaults_without_any_file(void **state)
 	assert_int_equal(config.engine.add_link_retry, 2000000);
 	assert_int_equal(config.tcp_keepalive_min_seconds, 0);
 	assert_int_equal(config.log_level, LOG_INFO);
+	assert_int_equal(config.engine.trace, 0);
 	assert_int_equal(config.engine.num_ueids, 0);
 	assert_int_equal(config.engine.versions, SMCR_VERSIONS_BOTH);
 	config_free(&config);
@@ -173,6 +175,10 @@ static void errors_name_file_line_and_key(void **state)
 		{ "ueid = A B", "ueid" },
 		{ "ueid = ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456", "ueid" },
 		{ "log_level = loud", "log_level" },
+		{ "log_trace = loud", "log_trace: 'loud' is not none, all, or some of clc llc" },
+		{ "log_trace = none clc", "log_trace" },
+		{ "log_trace = clc,llc", "log_trace" },
+		{ "log_trace =", "log_trace" },
 		{ "rnic = eth0", "rnic" },
 		{ "rnic = soft:", "rnic" },
 		{ "rnic = soft:abcdefghijklmnop", "rnic: no interface can be called" },
@@ -471,6 +477,38 @@ static void every_value_knows_where_it_came_from(void **state)
 	config_free(&config);
 }
 
+/* Categories in any order, once or often: shown, and compared, in one form. */
+static void categories_of_the_trace(void **state)
+{
+	static const struct {
+		const char *value, *shown;
+		unsigned int set;
+	} cases[] = {
+		{ "clc", "clc", IPC_TRACE_BIT(IPC_TRACE_CLC) },
+		{ "llc  clc llc", "clc llc",
+		  IPC_TRACE_BIT(IPC_TRACE_CLC) | IPC_TRACE_BIT(IPC_TRACE_LLC) },
+		{ "none", "none", 0 },
+	};
+	struct config config, next;
+	struct config_notes notes = { .num = 0 };
+	struct dir *dir = *state;
+	write_file(dir->file, "log_trace = cdc\n");
+	assert_int_equal(load(dir->file, &config), 0);
+	assert_int_equal(config.engine.trace, IPC_TRACE_BIT(IPC_TRACE_CDC));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("%s", cases[i].value);
+		assert_true(config_with(&config, "log_trace", cases[i].value, &next, &notes));
+		assert_int_equal(next.engine.trace, cases[i].set);
+		expect_setting(&next, "log_trace", 0, cases[i].shown, CONFIG_FROM_RUN_TIME, NULL,
+			       0);
+		config_free(&next);
+	}
+	assert_true(config_with(&config, "log_trace", "all", &next, &notes));
+	assert_int_equal(next.engine.trace, IPC_TRACE_BIT(IPC_NUM_TRACES) - 1);
+	config_free(&next);
+	config_free(&config);
+}
+
 static void errors_of_the_command_line_are_told(void **state)
 {
 	struct config config;
@@ -705,6 +743,7 @@ int main(void)
 		CASE(pipes_and_devices_are_refused),
 		CASE(large_files_are_refused),
 		CASE(every_value_knows_where_it_came_from),
+		CASE(categories_of_the_trace),
 		CASE(errors_of_the_command_line_are_told),
 		CASE(differences_are_told_whatever_the_spelling),
 		CASE(without_names_all_rnics_are_used),
