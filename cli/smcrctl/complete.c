@@ -165,7 +165,7 @@ static void offer_values(const struct question *question, enum commands_value va
 
 /* ---- keys of the configuration, and their values ---- */
 
-#define TRACE_WORD(type, name, help) name,
+#define TRACE_WORD(type, name) name,
 
 /* For keys whose values are words. */
 static const struct {

@@ -18,7 +18,7 @@
 const char *const log_levels[] = { "error", "warning", "notice", "info", "debug", NULL };
 
 const char *const log_traces[] = {
-#define TRACE_WORD(type, name, help) name,
+#define TRACE_WORD(type, name) name,
 	IPC_TRACES(TRACE_WORD)
 #undef TRACE_WORD
 		IPC_TRACE_ALL,

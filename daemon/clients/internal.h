@@ -12,6 +12,7 @@
  *   refusal.c   sockets that are not taken although their peer was promised SMC-R
  *   query.c     STATUS, SOCKOPT and MEMORY requests
  *   info.c      INFO requests, answered at once or when the outcome is there
+ *   trace.c     requests and replies as lines of the log
  *
  * Sessions are freed at the end of the outermost batch only (daemon/conns/batch.h).
  */
@@ -27,6 +28,7 @@
 #include "daemon/conns/conns.h"
 #include "daemon/conns/poller.h"
 #include "daemon/host/program.h"
+#include "daemon/host/trace.h"
 #include "daemon/host/unix_socket.h"
 #include "daemon/rendezvous/handshake.h"
 #include "daemon/rendezvous/option.h"
@@ -39,6 +41,7 @@
 
 struct session {
 	struct clients *clients;
+	uint64_t number; /* for the trace: sessions are counted from 1 */
 	int socket;
 	struct watch watch;
 	struct ucred cred;
@@ -113,6 +116,7 @@ struct clients {
 	struct event *listen_pause; /* ends a pause of accepting for want of descriptors */
 
 	struct session *sessions;
+	uint64_t last_session;   /* sessions so far */
 	uint64_t last_request;   /* CONTROL requests so far */
 	struct session *waiting; /* sessions whose requests clients_control_wake() makes again */
 	struct pace pace;
@@ -150,6 +154,27 @@ void session_reply_result(struct session *session, enum ipc_outcome outcome, int
 			  uint32_t reason, int fd);
 void session_reply_error(struct session *session, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* trace.c */
+/* Write the line: somebody wants it. */
+void session_tell_request(const struct session *session);
+void session_tell_reply(const struct session *session, enum ipc_type type, const void *payload,
+			size_t len);
+
+/** Trace the request that has come. */
+static inline void session_trace_request(const struct session *session)
+{
+	if (trace_is_on(IPC_TRACE_IPC))
+		session_tell_request(session);
+}
+
+/** Trace a reply. */
+static inline void session_trace_reply(const struct session *session, enum ipc_type type,
+				       const void *payload, size_t len)
+{
+	if (trace_is_on(IPC_TRACE_IPC))
+		session_tell_reply(session, type, payload, len);
+}
 
 /* request.c */
 /** Answer the CONTROL request in the session's payload, now or later. */

@@ -142,6 +142,7 @@ static bool put_frame(struct session *session, enum ipc_type type, const void *p
 		return false;
 	memcpy(at + IPC_HEADER_LEN, payload, len);
 	session->out_len += IPC_HEADER_LEN + len;
+	session_trace_reply(session, type, payload, len);
 	return true;
 }
 
@@ -554,6 +555,8 @@ static void serve(struct session *session)
 		}
 		if (session->greeted)
 			session->deadline_ms = 0;
+		if (session->header_len) /* not a request that is made again */
+			session_trace_request(session);
 		session->header_len = 0;
 		if (session->greeted && session->frame.type == IPC_CONTROL && !pace_admits(session))
 			return; /* the session keeps the frame */
@@ -653,6 +656,7 @@ void session_new(struct clients *clients, int fd, bool no_tool)
 		return;
 	}
 	session->clients = clients;
+	session->number = ++clients->last_session;
 	session->socket = fd;
 	session->no_tool = no_tool;
 	session->reserved = reserved;

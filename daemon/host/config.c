@@ -18,7 +18,7 @@
 #include "proto/smcr/eid.h"
 
 /* The categories in a sentence. */
-#define TRACE_WORD(type, name, help) " " name
+#define TRACE_WORD(type, name) " " name
 
 /** A value that is being checked. */
 struct value {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file trace.h
- * The categories of the protocol trace. This is the only list of them: smcrctl completes and helps
- * with it, the configuration has them as values of log_trace, and the daemon and its engine ask
+ * The categories of the protocol trace. This is the only list of them: smcrctl completes them,
+ * the configuration has them as values of log_trace, and the daemon and its engine ask
  * whether a category is on.
  */
 #ifndef SMCRD_IPC_TRACE_H
 #define SMCRD_IPC_TRACE_H
 
-/** X(type, name, help): IPC_TRACE_type, the word of operators, and what is traced */
+/** X(type, name): IPC_TRACE_type, and the word of operators */
 #define IPC_TRACES(X)                                                                              \
-	X(CLC, "clc", "messages that set up a connection: Proposal, Accept, Confirm, Decline")     \
-	X(LLC, "llc", "messages about links and memory: CONFIRM LINK, ADD LINK ..")                \
-	X(CDC, "cdc", "messages of connections: cursors and flags")
+	X(CLC, "clc") /* messages that set up a connection */                                      \
+	X(LLC, "llc") /* messages about links and memory */                                        \
+	X(CDC, "cdc") /* messages of connections: cursors and flags */                             \
+	X(IPC, "ipc") /* requests of programs and tools to smcrd, and its replies */
 
 enum ipc_trace {
 #define IPC_TRACE_TYPE(type, ...) IPC_TRACE_##type,
@@ -32,7 +33,7 @@ enum ipc_trace {
 static inline const char *ipc_trace_name(enum ipc_trace category)
 {
 	static const char *const names[] = {
-#define IPC_TRACE_NAME(type, name, help) [IPC_TRACE_##type] = name,
+#define IPC_TRACE_NAME(type, name) [IPC_TRACE_##type] = name,
 		IPC_TRACES(IPC_TRACE_NAME)
 #undef IPC_TRACE_NAME
 	};

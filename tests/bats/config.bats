@@ -431,3 +431,51 @@ ready_twice() {
 	until_true 5 told '^STATUS=draining; 2 RNICs, TCP option in use; 1 link group, 2 connections over SMC-R$'
 	busy_end
 }
+
+# told_in_order HOST PATTERN..: does the log have lines with these patterns, each behind the one before?
+told_in_order() {
+	local file=$HOSTS_DIR/$1.log line=0 pattern
+	shift
+	for pattern; do
+		line=$(awk -v from="$line" -v pattern="$pattern" 'NR > from && $0 ~ pattern { print NR; exit }' "$file")
+		[ -n "$line" ] || return 1
+	done
+}
+
+traces_of() {
+	grep -c 'smcrd: trace: ' "$HOSTS_DIR/$1.log" || true
+}
+
+@test "a trace shows each message in the log while it is on, and none when it is off" {
+	two_patient_daemons
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001 >"$HOSTS_DIR/server.log" 2>&1
+	until_true 10 tcp_listens a 7001
+	[ "$(ctl b -j log | jq -c .log.trace)" = '[]' ]
+	for host in a b; do
+		ctl "$host" log level error
+		run -0 ctl "$host" log trace llc clc cdc
+		[ "$output" = "log_trace: none -> clc llc cdc" ]
+		[ "$(ctl "$host" -j log | jq -c .log)" = '{"level":"error","trace":["clc","llc","cdc"]}' ]
+	done
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	until_true 10 told_in_order b 'clc: sent to .*: Proposal, ' 'clc: received from .*: Accept, .*, first contact' \
+		'clc: sent to .*: Confirm, ' 'llc: received from .*: CONFIRM LINK request' \
+		'llc: sent to .*: CONFIRM LINK reply' 'cdc: sent to .*: CDC 1, '
+	until_true 10 told_in_order a 'clc: received from .*: Proposal, ' 'clc: sent to .*: Accept, .*, first contact' \
+		'clc: received from .*: Confirm, ' 'llc: sent to .*: CONFIRM LINK request' \
+		'llc: received from .*: CONFIRM LINK reply' 'cdc: received from .*: CDC 1, '
+	for host in a b; do
+		ctl "$host" log trace off
+	done
+	before="$(traces_of a) $(traces_of b)"
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	[ "$(traces_of a) $(traces_of b)" = "$before" ]
+	# one category alone, and the requests of programs and tools
+	ctl b log trace ipc
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	until_true 10 told_in_order b 'ipc: session .*, uid .*: request HANDOVER, a socket that is connected' \
+		'ipc: session .*: reply RESULT, a pair end'
+	ctl b ueid remove NOBODY || true
+	until_true 10 told_in_order b 'request CONTROL, {"method":"ueid.remove"' 'reply CONTROL_REPLY, {"code":'
+	ctl b log trace off
+}
