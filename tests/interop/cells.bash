@@ -154,8 +154,12 @@ both_symmetric() {
 }
 
 both_sides() {
+	local n
 	echo "$C, client: $(view "$CLIENT" | jq -c .)"
 	echo "$S, server: $(view "$SERVER" | jq -c .)"
+	for n in 1 2; do
+		! has_smcrd "$n" || smcrctl_on "$n" event | tail -n 15 | sed "s/^/host $n: /"
+	done
 }
 
 cell_links() {
