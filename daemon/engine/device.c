@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "daemon/engine/llc_links.h"
+#include "daemon/engine/trace.h"
 #include "proto/smcr/bytes.h"
 
 /* ---- addresses ---- */
@@ -190,6 +191,7 @@ int smcr_engine_device_add(struct smcr_engine *engine, const struct smcr_device_
 		return -ENOMEM;
 	device->info = *info;
 	DL_APPEND(engine->devices, device);
+	smcr_trace_device(engine, info, "it has come");
 	if (info->active)
 		smcr_llc_rnic_appeared(engine, device);
 	return 0;
@@ -236,6 +238,7 @@ int smcr_engine_device_update(struct smcr_engine *engine, const struct smcr_devi
 	if (device->info.mtu != info->mtu)
 		smcr_path_forget(engine, info->gid);
 	device->info = *info;
+	smcr_trace_device(engine, info, "it was looked at again");
 	if (!info->active)
 		fail_links(engine, device, info->down && *info->down ? info->down : "port is down");
 	else if (identity)
@@ -251,6 +254,7 @@ void smcr_engine_device_remove(struct smcr_engine *engine, uint32_t id)
 	struct smcr_device *device = smcr_device_by_id(engine, id);
 	if (!device)
 		return;
+	smcr_trace_device(engine, &device->info, "it goes");
 	fail_links(engine, device, "device removed");
 	struct smcr_link *link, *next;
 	HASH_ITER (hh, engine->links, link, next) {

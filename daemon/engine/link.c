@@ -12,6 +12,7 @@
 #include "daemon/engine/llc_confirm_link.h"
 #include "daemon/engine/llc_delete_link.h"
 #include "daemon/engine/llc_links.h"
+#include "daemon/engine/trace.h"
 
 /** Entries of the send queue that data leave free for LLC messages. */
 #define LLC_RESERVE 16
@@ -156,6 +157,7 @@ int smcr_link_new(struct smcr_lgr *lgr, struct smcr_device *device, uint8_t numb
 	uint32_t recv_len = smcr_lgr_is_v2(lgr) ? SMCR_LLC_V2_MAX_LEN : SMCR_LLC_LEN;
 	int rc = engine->ops.rdma->qp_create(engine->ops.rdma_ctx, device->info.id, link->ref,
 					     link->tx_depth, recv_len, &link->qp, &link->qpn);
+	smcr_trace_link(link, "creation of the queue pair", rc);
 	if (rc)
 		link->qp = NULL;
 	else
@@ -188,13 +190,16 @@ void smcr_link_drop_qp(struct smcr_link *link)
 	if (link->qp) {
 		struct smcr_slab *slab;
 		/* The RNIC must not read memory that is being deregistered. */
-		if (!link->qp_failed && in_flight(link))
+		if (!link->qp_failed && in_flight(link)) {
+			smcr_trace_link(link, "queue pair to error", 0);
 			engine->ops.rdma->qp_error(engine->ops.rdma_ctx, link->qp);
+		}
 		DL_FOREACH (link->lgr->rmbs, slab)
 			smcr_slab_deregister(slab, link);
 		DL_FOREACH (link->lgr->sndbufs, slab)
 			smcr_slab_deregister(slab, link);
 		engine->ops.rdma->qp_destroy(engine->ops.rdma_ctx, link->qp);
+		smcr_trace_link(link, "end of the queue pair", 0);
 		engine->count.num_qps--;
 		link->qp = NULL;
 	}
@@ -326,15 +331,19 @@ int smcr_link_connect(struct smcr_link *link, const uint8_t gid[SMCR_GID_LEN],
 	memcpy(peer.gid, gid, SMCR_GID_LEN);
 	if (mac_counts(link, gid))
 		memcpy(peer.mac, mac, SMCR_MAC_LEN);
-	return engine->ops.rdma->qp_connect(engine->ops.rdma_ctx, link->qp, &peer);
+	int rc = engine->ops.rdma->qp_connect(engine->ops.rdma_ctx, link->qp, &peer);
+	smcr_trace_link(link, "queue pair to ready to receive", rc);
+	return rc;
 }
 
 int smcr_link_start(struct smcr_link *link)
 {
 	struct smcr_engine *engine = link->lgr->engine;
 	link->retry_ms = smcr_llc_patience(link->lgr, link);
-	return engine->ops.rdma->qp_start(engine->ops.rdma_ctx, link->qp, link->psn,
-					  link->retry_ms);
+	int rc = engine->ops.rdma->qp_start(engine->ops.rdma_ctx, link->qp, link->psn,
+					    link->retry_ms);
+	smcr_trace_link(link, "queue pair to ready to send", rc);
+	return rc;
 }
 
 /* ---- posting ---- */
@@ -567,8 +576,10 @@ void smcr_link_fail(struct smcr_link *link, uint32_t reason, const char *format,
 	link->state = SMCR_LINK_FAILED;
 	link->qp_failed = true;
 	link->deletion.reason = reason;
-	if (link->qp)
+	if (link->qp) {
+		smcr_trace_link(link, "queue pair to error", 0);
 		engine->ops.rdma->qp_error(engine->ops.rdma_ctx, link->qp);
+	}
 	smcr_llc_links_changed(link->lgr);
 	smcr_timer_start(engine, &link->fail_work, 0);
 	smcr_news_of_link(link, (struct smcr_news){ .type = SMCR_NEWS_LINK_BROKEN });

@@ -22,6 +22,7 @@
 
 #include "daemon/engine/llc.h"
 #include "daemon/engine/view.h"
+#include "daemon/engine/trace.h"
 
 /** How long the result of a first contact is remembered: once an hour one connection, or one more
  * link, finds it out anew.
@@ -203,6 +204,7 @@ void smcr_path_stop(struct smcr_link *link)
 	if (!smcr_link_usable(link))
 		return;
 	link->qp_failed = true;
+	smcr_trace_link(link, "queue pair to error", 0);
 	engine->ops.rdma->qp_error(engine->ops.rdma_ctx, link->qp);
 }
 

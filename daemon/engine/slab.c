@@ -6,6 +6,7 @@
 #include <syslog.h>
 
 #include "daemon/engine/llc_rkey.h"
+#include "daemon/engine/trace.h"
 
 /* The bytes of a slab. In first contact it is smaller, because anybody can begin one and it may
  * fail. It has room for a second connection, which then need not wait for a further slab. */
@@ -317,6 +318,8 @@ int smcr_slab_register(struct smcr_slab *slab, struct smcr_link *link)
 	int rc = engine->ops.rdma->mr_register(engine->ops.rdma_ctx, link->qp, slab->base,
 					       (size_t)slab->count * slab->element_size,
 					       slab->is_rmb, &mr);
+	smcr_trace_link(link, slab->is_rmb ? "RMB: registration" : "send buffers: registration",
+			rc);
 	if (rc)
 		return rc;
 	slab->reg[link->slot].mr = mr.handle;
@@ -334,6 +337,9 @@ void smcr_slab_deregister(struct smcr_slab *slab, struct smcr_link *link)
 	if (!slab->reg[link->slot].mr)
 		return;
 	engine->ops.rdma->mr_deregister(engine->ops.rdma_ctx, slab->reg[link->slot].mr);
+	smcr_trace_link(
+		link,
+		slab->is_rmb ? "RMB: end of registration" : "send buffers: end of registration", 0);
 	memset(&slab->reg[link->slot], 0, sizeof(slab->reg[link->slot]));
 	engine->count.num_mrs--;
 }

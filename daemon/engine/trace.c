@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "proto/smcr/text.h"
 
@@ -69,4 +70,30 @@ void smcr_trace_tell_cdc(const struct smcr_conn *conn, const struct smcr_link *l
 	snprintf(place + n, sizeof(place) - (size_t)n, ", link %u/%u", link->lgr->id, link->number);
 	smcr_cdc_text(cdc, text);
 	tell(conn->engine, IPC_TRACE_CDC, way, place, text);
+}
+
+/* "soft:eth1, 192.0.2.2, link 1/1: queue pair to ready to receive: done" */
+void smcr_trace_tell_link(const struct smcr_link *link, const char *what, int rc)
+{
+	char line[SMCR_DEVICE_NAME_LEN + PLACE_LEN + 128], name[INET6_ADDRSTRLEN];
+	const struct smcr_lgr *lgr = link->lgr;
+	const struct smcr_engine *engine = lgr->engine;
+	if (engine->silent)
+		return;
+	snprintf(line, sizeof(line), "%s, %s, link %u/%u: %s: %s", link->device_name,
+		 address(&lgr->peer, name), lgr->id, link->number, what,
+		 rc ? strerror(-rc) : "done");
+	engine->ops.host->trace(engine->ops.host_ctx, IPC_TRACE_RNIC, line);
+}
+
+void smcr_trace_tell_device(const struct smcr_engine *engine, const struct smcr_device_info *info,
+			    const char *what)
+{
+	char line[SMCR_DEVICE_NAME_LEN + 256];
+	if (engine->silent)
+		return;
+	snprintf(line, sizeof(line), "%s: %s, port %s%s%s, path MTU %u", info->name, what,
+		 info->active ? "up" : "down", !info->active && info->down ? ": " : "",
+		 !info->active && info->down ? info->down : "", smcr_mtu_bytes(info->mtu));
+	engine->ops.host->trace(engine->ops.host_ctx, IPC_TRACE_RNIC, line);
 }

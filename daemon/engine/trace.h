@@ -23,6 +23,10 @@ void smcr_trace_tell_llc(const struct smcr_link *link, enum smcr_trace_way way,
 void smcr_trace_tell_cdc(const struct smcr_conn *conn, const struct smcr_link *link,
 			 enum smcr_trace_way way, const struct smcr_cdc *cdc);
 
+void smcr_trace_tell_link(const struct smcr_link *link, const char *what, int rc);
+void smcr_trace_tell_device(const struct smcr_engine *engine, const struct smcr_device_info *info,
+			    const char *what);
+
 static inline bool smcr_trace_is_on(const struct smcr_engine *engine, enum ipc_trace category)
 {
 	return __builtin_expect(engine->config.trace & IPC_TRACE_BIT(category), 0);
@@ -52,6 +56,22 @@ static inline void smcr_trace_cdc(const struct smcr_conn *conn, const struct smc
 {
 	if (smcr_trace_is_on(conn->engine, IPC_TRACE_CDC))
 		smcr_trace_tell_cdc(conn, link, way, cdc);
+}
+
+/** Something was done to a link's queue pair, or to memory on it. @param rc 0 or a negative errno
+ */
+static inline void smcr_trace_link(const struct smcr_link *link, const char *what, int rc)
+{
+	if (smcr_trace_is_on(link->lgr->engine, IPC_TRACE_RNIC))
+		smcr_trace_tell_link(link, what, rc);
+}
+
+/** An RNIC has come, changed or gone. */
+static inline void smcr_trace_device(const struct smcr_engine *engine,
+				     const struct smcr_device_info *info, const char *what)
+{
+	if (smcr_trace_is_on(engine, IPC_TRACE_RNIC))
+		smcr_trace_tell_device(engine, info, what);
 }
 
 #endif

@@ -141,6 +141,42 @@ static void cdc_is_traced_until_it_is_off(void **state)
 	pair_free(pair);
 }
 
+static void rnics_are_traced(void **state)
+{
+	static const char *const begins[] = { ", link 1/1: creation of the queue pair: done\n",
+					      ", link 1/1: RMB: registration: done\n",
+					      ", link 1/1: queue pair to ready to receive: done\n",
+					      ", link 1/1: queue pair to ready to send: done\n",
+					      NULL };
+	static const char *const ends[] = { ": it was looked at again, port down",
+					    ", link 1/1: queue pair to error: done\n",
+					    ", link 1/1: RMB: end of registration: done\n",
+					    ", link 1/1: end of the queue pair: done\n", NULL };
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	trace(pair, C, IPC_TRACE_BIT(IPC_TRACE_RNIC));
+	pair_connected(pair);
+	expect_lines(&pair->side[C], begins);
+	pair->side[C].trace[0] = '\0';
+	pair_set_port(pair, C, 0, false);
+	pair_run(pair, 1000000);
+	expect_lines(&pair->side[C], ends);
+	pair_free(pair);
+}
+
+static void what_an_rnic_refuses_is_traced(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	trace(pair, C, IPC_TRACE_BIT(IPC_TRACE_RNIC));
+	pair->side[C].fail_qp_create = 1;
+	pair_connect(pair, C);
+	pair_run(pair, 1000);
+	expect_lines(&pair->side[C],
+		     (const char *const[]){ ": creation of the queue pair: Cannot ", NULL });
+	pair_free(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -149,6 +185,8 @@ int main(void)
 		cmocka_unit_test(llc_is_traced_on_both_sides),
 		cmocka_unit_test(nobody_can_make_the_trace_fail),
 		cmocka_unit_test(cdc_is_traced_until_it_is_off),
+		cmocka_unit_test(rnics_are_traced),
+		cmocka_unit_test(what_an_rnic_refuses_is_traced),
 	};
 	return cmocka_run_group_tests_name("engine trace", tests, NULL, NULL);
 }
