@@ -46,7 +46,7 @@ options_of() {
 			[ -L "$HOSTS_ROOT/man/smcrctl-$object.8" ] # it shares the page of another object
 		page=$(manual "smcrctl-$object.8")
 		help=$("$HOSTS_BUILD/bin/smcrctl" help "$object")
-		grep -q "^smcrctl-$object(8) says" <<<"$help"
+		grep -q "^smcrctl-$object(8) explains" <<<"$help"
 		sed -n '/^NAME$/,/^SYNOPSIS$/p' <<<"$page" | grep -qw "smcrctl-$object"
 		sed -n 's/^  \([a-z].*\)/\1/p' <<<"$help" | sed 's/  .*//' | tr '[:upper:]' '[:lower:]' >"$BATS_TEST_TMPDIR/commands"
 		[ -s "$BATS_TEST_TMPDIR/commands" ]
@@ -130,7 +130,7 @@ items() {
 @test "the file that is installed shows the defaults" {
 	defaults=$(sed -n '/^} keys\[\] = {/,/^};/s/^\t{ { "\([a-z_]*\)"[^}]*}, "*\([^",]*\).*/\1 = \2/p' \
 		"$HOSTS_ROOT/daemon/host/config.c" | sed 's/ = $/ =/; /= NULL/d' |
-		sed "s#IPC_DEFAULT_SOCKET#/run/smcrd/smcrd.sock#" | sort)
+		sed "s#IPC_DEFAULT_SOCKET#/run/smcrd/smcrd.sock#; s#IPC_TRACE_NONE#none#" | sort)
 	diff <(echo "$defaults") <(sed -n 's/^# \([a-z_]* =.*\)/\1/p' "$HOSTS_ROOT/etc/smcrd.conf" |
 		grep -vE '^(rnic|capable_subnet|ueid|deny|allow) ' | sort)
 	# and these are the defaults of smcrd
