@@ -82,6 +82,7 @@ struct smcr_conn_tx {
 	bool moving; /* `link` is new, the validation has not been posted there (failover.c) */
 	uint32_t
 		outstanding; /* requests posted and not completed, over all links; kept by link.c */
+	uint32_t proofs;     /* those of them that prove a link (path_mtu.c) */
 	bool blocked_sent;   /* B of the last CDC */
 	bool cdc_due;        /* a CDC must go even without data */
 	bool asking; /* CDCs carry R until the peer answers: it may not know the connection */

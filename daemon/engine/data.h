@@ -67,9 +67,9 @@ void smcr_cdc_timed(struct smcr_conn *conn);
  * the connection. */
 void smcr_tx_done(struct smcr_conn *conn, struct smcr_link *link, const struct smcr_tx_entry *entry,
 		  bool ok);
-/** A write that was to prove a link (A67) has completed or was flushed (tx.outstanding is already
- * less). The connection may be open by then, if that link was given up. May free the connection.
- */
+/** A write that was to prove a link (A67) has completed or was flushed (tx.outstanding and
+ * tx.proofs are already less). The connection may be open by then, if that link was given up: it
+ * has space for data from the last of these writes on. May free the connection. */
 void smcr_tx_proof_over(struct smcr_conn *conn);
 /** Ask the peer for a CDC, to learn whether it still knows the connection. Does nothing if no CDC
  * can be sent. Never frees. */

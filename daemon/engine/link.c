@@ -29,6 +29,18 @@ static uint32_t in_flight(const struct smcr_link *link)
 
 /* ---- life ---- */
 
+static void count_posted(const struct smcr_tx_entry *entry)
+{
+	entry->conn->tx.outstanding++;
+	entry->conn->tx.proofs += entry->kind == SMCR_TX_PROOF;
+}
+
+static void count_done(const struct smcr_tx_entry *entry)
+{
+	entry->conn->tx.outstanding--;
+	entry->conn->tx.proofs -= entry->kind == SMCR_TX_PROOF;
+}
+
 static void complete(struct smcr_link *link, uint64_t wr_id, bool ok)
 {
 	struct smcr_tx_entry entry = *entry_of(link, wr_id);
@@ -41,7 +53,7 @@ static void complete(struct smcr_link *link, uint64_t wr_id, bool ok)
 	if (ok && entry.length > 0)
 		smcr_path_passed(link, entry.length);
 	if (entry.conn)
-		entry.conn->tx.outstanding--;
+		count_done(&entry);
 	if (entry.kind == SMCR_TX_LLC) {
 		smcr_llc_sent(link, &entry, ok);
 	} else if (entry.kind == SMCR_TX_PROOF) {
@@ -364,7 +376,7 @@ void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smc
 		*entry_of(link, wr[i].wr_id) = entries[i];
 		entry_of(link, wr[i].wr_id)->length = wr[i].is_write ? wr[i].length : 0;
 		if (entries[i].conn)
-			entries[i].conn->tx.outstanding++;
+			count_posted(&entries[i]);
 	}
 	if (!smcr_link_usable(link))
 		return; /* flushed when the QP is destroyed */
@@ -550,8 +562,8 @@ void smcr_link_forget(struct smcr_link *link, struct smcr_conn *conn)
 		struct smcr_tx_entry *entry = entry_of(link, id);
 		if (entry->conn != conn)
 			continue;
+		count_done(entry);
 		entry->conn = NULL;
-		conn->tx.outstanding--;
 		if (entry->length > 0)
 			last_write = entry;
 	}

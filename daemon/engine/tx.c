@@ -212,20 +212,23 @@ void smcr_tx_done(struct smcr_conn *conn, struct smcr_link *link, const struct s
 	smcr_tx_push(conn);
 }
 
-/* D and C promise that nothing is written into the peer's element any more, and a connection that
- * moves or ends needs its send buffer back. So both wait for writes of the proof as for data. */
+/* The writes of the proof read the send buffer, which the program may fill now (A67). D and C
+ * promise that nothing is written into the peer's element any more, and a connection that moves or
+ * ends needs its send buffer back. So both wait for these writes as for data. */
 void smcr_tx_proof_over(struct smcr_conn *conn)
 {
-	if (conn->phase != SMCR_PHASE_OPEN || conn->tx.outstanding > 0)
+	if (conn->phase != SMCR_PHASE_OPEN || conn->tx.proofs > 0)
 		return;
+	if (smcr_data_usable(conn) && !conn->app_shutdown)
+		smcr_conn_raise(conn, &(struct smcr_conn_event){ .type = SMCR_CONN_WRITABLE });
 	smcr_tx_push(conn);
-	if (!smcr_data_flowing(conn))
+	if (conn->tx.outstanding == 0 && !smcr_data_flowing(conn))
 		smcr_close_completed(conn);
 }
 
 int smcr_conn_tx_space(struct smcr_conn *conn, struct iovec iov[2])
 {
-	if (!smcr_data_usable(conn) || conn->app_shutdown)
+	if (!smcr_data_usable(conn) || conn->app_shutdown || conn->tx.proofs > 0)
 		return 0;
 	uint64_t len = buffer_free(conn);
 	int n = 0;

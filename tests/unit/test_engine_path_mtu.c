@@ -497,6 +497,27 @@ static struct pair *given_up_while_proving(int *ret_conn)
 	return pair;
 }
 
+/** The RNIC reads the send buffer for the test writes. The program can fill the buffer when they
+ * are over, and is told so. */
+static void data_follow_the_proof(void **state)
+{
+	(void)state;
+	int c;
+	struct iovec iov[2];
+	struct pair *pair = given_up_while_proving(&c);
+	const struct pair_end *end = pair_end(pair, c, C);
+	assert_int_equal(smcr_conn_tx_space(end->smc, iov), 0);
+	unsigned int told = end->writable;
+	pair->side[C].hold_completions = false;
+	pair_pump(pair);
+	assert_int_equal(end->writable, told + 1);
+	pair->side[C].most = 0;
+	pair_exchange(pair, c);
+	pair_close(pair, c);
+	pair_free(pair);
+	PROVES("CDC-17");
+}
+
 /** The connection's last CDC waits for the test writes, and no longer, so that both ends end. */
 static void the_last_word_follows_the_proof(void **state)
 {
@@ -566,6 +587,7 @@ int main(void)
 		cmocka_unit_test(memory_is_bounded),
 		cmocka_unit_test(a_test_tells),
 		cmocka_unit_test(nothing_is_taken_while_the_client_proves),
+		cmocka_unit_test(data_follow_the_proof),
 		cmocka_unit_test(the_last_word_follows_the_proof),
 		cmocka_unit_test(an_abort_outlasts_the_proof),
 	};
