@@ -72,6 +72,7 @@ struct smcr_llc_flow {
 	struct {
 		bool wanted; /* server: ADD LINK is due; client: the notice of an RNIC is due */
 		bool client_changed; /* server: the client may have a new RNIC */
+		uint64_t told; /* client: when it told of an RNIC without an answer yet; 0: never */
 		enum smcr_add_occasion why;
 		uint64_t last;   /* when the last attempt began */
 		uint64_t delay;  /* the last pause after a failure; 0: nothing has failed */

@@ -408,6 +408,14 @@ static uint64_t longer_pause(const struct smcr_lgr *lgr)
 	return pause < RETRY_MAX ? pause : RETRY_MAX;
 }
 
+static bool any_link_goes(const struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && lgr->links[i]->deletion.state != SMCR_DELETION_NONE)
+			return true;
+	return false;
+}
+
 void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
@@ -415,6 +423,8 @@ void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr)
 	struct smcr_link *carrier = add_carrier(lgr);
 	if (!flow->add.wanted || !carrier)
 		return;
+	if (!device && flow->add.why == SMCR_ADD_OPERATOR && any_link_goes(lgr))
+		return; /* the group may have one more link when that link is gone */
 	flow->add.wanted = false;
 	if (!device)
 		return;
@@ -424,6 +434,8 @@ void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr)
 	if (smcr_lgr_is_v2(lgr))
 		msg = request_of(carrier, device);
 	smcr_llc_send(carrier, &msg); /* ADDL-15 */
+	if (outlasts_operator(flow->add.why))
+		flow->add.told = lgr->engine->now;
 	flow->add.unanswered = is_worth_asking_again(lgr);
 	if (flow->add.unanswered)
 		smcr_timer_start(lgr->engine, &flow->add.retry, longer_pause(lgr));
@@ -471,6 +483,7 @@ void smcr_llc_add_attempt(struct smcr_lgr *lgr)
 	struct smcr_llc_flow *flow = lgr->llc;
 	flow->add.last = lgr->engine->now;
 	flow->add.unanswered = false;
+	flow->add.told = 0;
 	smcr_timer_stop(lgr->engine, &flow->add.retry);
 }
 
@@ -490,6 +503,8 @@ static void drop_attempts(const struct smcr_link *link)
 	struct smcr_llc_flow *flow = lgr->llc;
 	smcr_timer_stop(lgr->engine, &flow->add.retry);
 	flow->add.unanswered = false;
+	if (flow->add.told && lgr->engine->now - flow->add.told < lgr->engine->config.llc_timeout)
+		want(lgr, SMCR_ADD_RNIC); /* the server drops a notice that crosses its order */
 	if (!flow->add.wanted || outlasts_operator(flow->add.why) || link->deletion.for_drain)
 		return;
 	flow->add.wanted = flow->add.client_changed = false;
@@ -535,14 +550,6 @@ void smcr_llc_add_ended(struct smcr_lgr *lgr, enum smcr_llc_outcome outcome, con
 		add_succeeded(lgr);
 	else
 		add_failed(lgr, why);
-}
-
-static bool any_link_goes(const struct smcr_lgr *lgr)
-{
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
-		if (lgr->links[i] && lgr->links[i]->deletion.state != SMCR_DELETION_NONE)
-			return true;
-	return false;
 }
 
 /** Server: try again. Client: perhaps the server does not know of an RNIC (ERR-28, ERR-29), or has

@@ -20,7 +20,7 @@ load common
 	run -2 smcrctl_on a link explode
 	run -2 smcrctl_on a --nonsense
 	run -2 smcrctl_on a l
-	[[ "$output" == *"linkgroup or link"* ]]
+	[[ "$output" == *"may be linkgroup or log"* ]]
 	run -0 smcrctl_on a link
 	[[ "$output" == LINK* ]]
 	run -0 smcrctl_on a dev sh

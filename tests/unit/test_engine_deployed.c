@@ -370,6 +370,55 @@ static void server_that_does_not_try_again(void **state)
 	PROVES("LG-5 ADDL-15 ERR-72");
 }
 
+/** The client's RNIC comes back while an operator of the server deletes the asymmetric link. The
+ *  server drops the client's notice if it crosses DELETE LINK, as it may be an attempt to have that
+ *  link again (A50). So the client tells once more. */
+static void the_clients_rnic_comes_meanwhile(void **state)
+{
+	enum { VERSION_1, VERSION_2, RFC, KINDS };
+	(void)state;
+	for (int row = 0; row < 2 * KINDS; row++) {
+		TRIES("row %d", row);
+		const int kind = row / 2;
+		struct smcr_config config[2];
+		for (int i = 0; i < 2; i++) {
+			config[i] = kind == VERSION_2 ? pair_config_with(i, "K") : pair_config(i);
+			if (kind == RFC)
+				config[i].dialect = SMCR_DIALECT_FORCE_RFC;
+		}
+		config[C].add_link_retry = SECOND;
+		struct pair *pair = pair_new(&config[S], &config[C], 2, 2);
+		(void)pair_connected(pair);
+		pair_set_port(pair, C, 1, false);
+		pair_run(pair, 3 * SECOND);
+		if (strcmp(pair_lgr_view(pair, S).type, "single") == 0)
+			pair_add_link(pair, S);
+		pair_run(pair, 3 * SECOND);
+		uint8_t number = 2;
+		while (!pair_link(pair, S, number))
+			number++;
+		struct pair_pick pick = { .from = S,
+					  .type = SMCR_LLC_DELETE_LINK,
+					  .verdict = PAIR_HOLD };
+		struct smcr_command delete = { .type = SMCR_COMMAND_LINK_DELETE,
+					       .lgr = pair_lgr_view(pair, S).id,
+					       .link = number,
+					       .orderly = true };
+		uint64_t id;
+		if (row % 2)
+			pair_set_pick(pair, &pick);
+		assert_int_equal(smcr_engine_command(pair->side[S].engine, &delete, &id), 0);
+		pair_pump(pair);
+		pair_set_port(pair, C, 1, true);
+		pair_pump(pair);
+		pair_set_pick(pair, NULL);
+		pair_run(pair, 60 * SECOND);
+		assert_types(pair, "symmetric", "symmetric");
+		pair_free(pair);
+	}
+	PROVES("ADDL-15");
+}
+
 /** The server's DELETE LINK is held so long that a pause ends meanwhile. */
 static void delete_by_operator(struct pair *pair, int side, uint8_t number)
 {
@@ -959,6 +1008,7 @@ int main(void)
 		cmocka_unit_test(notice_that_is_dropped),
 		cmocka_unit_test(notice_that_crosses_a_deletion),
 		cmocka_unit_test(client_that_refuses),
+		cmocka_unit_test(the_clients_rnic_comes_meanwhile),
 		cmocka_unit_test(server_that_does_not_try_again),
 		cmocka_unit_test(operator_is_not_overruled),
 		cmocka_unit_test(server_of_the_rfc_is_not_asked),

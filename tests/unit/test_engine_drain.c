@@ -367,6 +367,35 @@ static void asked_for_a_link_meanwhile(void **state)
 	pair_free(pair);
 }
 
+/** An operator drains two of three RNICs, the second while the link of the first is being deleted.
+ *  The group gets a link on the third one when it has fewer links than it may have. */
+static void two_of_three(void **state)
+{
+	(void)state;
+	for (int row = 0; row < 4; row++) {
+		TRIES("row %d", row);
+		const int side = row / 2 ? S : C;
+		struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+		config[S].max_links = config[C].max_links = 2;
+		struct pair *pair = pair_new(&config[S], &config[C], 3, 3);
+		int c = pair_connected(pair);
+		struct pair_pick pick = { .from = S,
+					  .type = SMCR_LLC_DELETE_LINK,
+					  .verdict = PAIR_HOLD };
+		if (row % 2)
+			pair_set_pick(pair, &pick);
+		drain(pair, side, links_on(pair, side, 1) ? 1 : 2, true);
+		pair_pump(pair);
+		drain(pair, side, 0, true);
+		pair_pump(pair);
+		pair_set_pick(pair, NULL);
+		pair_run(pair, 60 * UINT64_C(1000000));
+		assert_int_equal(links_on(pair, side, 0), 0);
+		assert_no_reset(pair, &c, 1);
+		pair_free(pair);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -382,6 +411,7 @@ int main(void)
 		cmocka_unit_test(while_a_link_is_added),
 		cmocka_unit_test(a_port_that_comes_back_stays_out_of_use),
 		cmocka_unit_test(asked_for_a_link_meanwhile),
+		cmocka_unit_test(two_of_three),
 	};
 	return cmocka_run_group_tests_name("engine_drain", tests, NULL, NULL);
 }
