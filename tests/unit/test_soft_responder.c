@@ -941,11 +941,43 @@ static void the_port_of_the_first_packet_that_was_due_counts(void **state)
 	roce_peer_close(&hardware);
 }
 
+/* An ACK that is in the socket when the timer fires is no timeout, even if it is behind many other
+ * packets. */
+static void answer_behind_others(void **state)
+{
+	(void)state;
+	uint32_t at = 0;
+	for (unsigned int ahead = 0; ahead <= 40; ahead += 40) {
+		TRIES("%u packets ahead", ahead);
+		struct roce_packet p;
+		assert_int_equal(rnic_side_send(&side, "question", 8, 0), 0);
+		do
+			assert_true(roce_peer_receive(&peer, &p, PATIENCE));
+		while (p.bth.opcode == ROCE_ACKNOWLEDGE);
+		const uint64_t sent_again = stats_now().retransmits;
+		for (unsigned int i = 0; i < ahead; i++) {
+			struct roce_peer_packet w =
+				write_packet(at++, ROCE_WRITE_ONLY, 0, 4, "data", 4);
+			roce_peer_send(&peer, &w);
+		}
+		struct roce_peer_packet ack = { .opcode = ROCE_ACKNOWLEDGE,
+						.qpn = rnic_qp_num(side.qp),
+						.psn = p.bth.psn,
+						.aeth = { .kind = ROCE_ACK,
+							  .value = ROCE_CREDITS_UNLIMITED } };
+		roce_peer_send(&peer, &ack);
+		nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
+		rnic_side_idle(base, QUIET);
+		assert_int_equal(stats_now().retransmits, sent_again);
+	}
+}
+
 int main(void)
 {
 #define CONNECTED(f) cmocka_unit_test_setup_teardown(f, connect_one, disconnect)
 	const struct CMUnitTest tests[] = {
 		CONNECTED(an_ack_goes_with_data),
+		CONNECTED(answer_behind_others),
 		CONNECTED(one_ack_for_a_run),
 		CONNECTED(marks_are_told),
 		CONNECTED(a_neighbour_of_the_peer_puts_nothing_between),

@@ -187,6 +187,18 @@ static void soft_poll(struct rnic *rnic)
 	leave(dev);
 }
 
+void soft_device_hear(struct soft_device *dev)
+{
+	struct soft_endpoint *ep;
+	if (dev->running)
+		return;
+	dev->running = true;
+	dev->now = soft_clock();
+	DL_FOREACH (dev->endpoints, ep)
+		soft_rx_drain(ep);
+	dev->running = false;
+}
+
 void soft_device_run(struct soft_device *dev)
 {
 	run(dev, true);

@@ -50,6 +50,7 @@ static void on_timer(void *ctx)
 		after_gone_time(qp);
 		return;
 	}
+	soft_device_hear(qp->dev); /* an answer that is in the socket is not missing */
 	qp->dev->now = soft_clock();
 	soft_requester_timer(qp);
 	soft_responder_timer(qp);
