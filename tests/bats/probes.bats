@@ -76,8 +76,13 @@ is_traced() {
 	END
 }
 
+# is_told_to_stop: bpftrace misses a signal that comes just before it waits for events, so it is told until it ends.
+is_told_to_stop() {
+	[[ "$(ps -o stat= -p "${TRACE_PID[$1]}")" != [!Z]* ]] || { kill -INT "${TRACE_PID[$1]}"; false; }
+}
+
 trace_stop() {
-	kill -INT "${TRACE_PID[$1]}"
+	until_true 30 is_told_to_stop "$1"
 	wait "${TRACE_PID[$1]}" || true
 }
 
