@@ -53,6 +53,8 @@ class Screen:
         for y in range(min(lines, len(old))):
             for x in range(min(columns, len(old[y]))):
                 self.cells[y][x] = old[y][x]
+        # The command may be in the middle of a line for the old size.
+        self.y, self.x = min(self.y, lines - 1), min(self.x, columns)
 
     def text(self):
         return ["".join(line).rstrip() for line in self.cells]
