@@ -266,9 +266,12 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 		smcr_link_fail(target, request->reason, "the peer asked to delete it");
 	} else if (smcr_llc_collision(lgr, msg) == SMCR_QUEUE) {
 		smcr_llc_queue(link, msg);
-	} else if (request->orderly && smcr_lgr_any_link(lgr, target)) {
+	} else if (request->orderly && (link != target || smcr_lgr_any_link(lgr, target))) {
+		/* If the link that carries the request goes, because of an order of ours that
+		 * crossed the request, the client has not asked for the end of the group: the
+		 * target stays until there is another link (A54). */
 		smcr_llc_want_deletion(target, request->reason);
-	} else if (request->orderly) { /* the last link: the group ends with it (A47) */
+	} else if (request->orderly) { /* on the last link: the group ends with it (A47) */
 		smcr_event_lgr_why_peer(lgr, "the peer asks for the end of its last link",
 					request->reason);
 		smcr_llc_delete_all(lgr, request->reason, ECONNRESET);

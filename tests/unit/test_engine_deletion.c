@@ -239,6 +239,45 @@ static void each_deletes_the_carrier(void **state)
 	PROVES("DELL-5");
 }
 
+/** The client asks on link 2 for the deletion of link 1, and meanwhile the server deletes link 2.
+ * So link 1 is the last link when the request arrives. The client has not asked for the end of the
+ *  last link, so link 1 stays until it can be spared (A47, A54). */
+static void asked_for_on_a_link_that_goes(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_DELETE_LINK, .link = 2, .verdict = PAIR_LOSE
+	};
+	struct smcr_llc_msg request = { .type = SMCR_LLC_DELETE_LINK };
+	request.delete_link.link_number = 1;
+	request.delete_link.orderly = true;
+	request.delete_link.reason = SMCR_LLC_DEL_OPERATOR;
+	pair_set_pick(pair, &pick);
+	delete_link(pair, C, 1, true);
+	pair_pump(pair);
+	assert_int_equal(pick.seen, 1);
+	delete_link(pair, S, 2, true);
+	while (pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, true) == 0)
+		assert_true(pair_step(pair));
+	pair_set_pick(pair, NULL);
+	pair_inject_llc(pair, C, 2, &request);
+	pair_pump(pair);
+	assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, C, 1).state, SMCR_LINK_ACTIVE);
+	pair_exchange(pair, c);
+	add_link(pair);
+	pair_run(pair, 10000);
+	assert_null(pair_link(pair, S, 1));
+	assert_null(pair_link(pair, C, 1));
+	assert_int_equal(pair_end(pair, c, S)->reset, 0);
+	pair_exchange(pair, c);
+	pair_close(pair, c);
+	pair_free(pair);
+	PROVES("DELL-5 DELL-6");
+}
+
 /** The carrier of a DELETE LINK fails: now the carrier is deleted, and the other link stays. */
 static void the_carrier_dies(void **state)
 {
@@ -385,6 +424,7 @@ int main(void)
 		cmocka_unit_test(transfers_go_on),
 		cmocka_unit_test(leaving_and_dying),
 		cmocka_unit_test(each_deletes_the_carrier),
+		cmocka_unit_test(asked_for_on_a_link_that_goes),
 		cmocka_unit_test(the_carrier_dies),
 		cmocka_unit_test(goes_with_its_last_connection),
 		cmocka_unit_test(the_last_one_that_stays),
