@@ -399,6 +399,7 @@ static void delete_ordered(struct smcr_link *link, struct smcr_link *target,
 	tell_deleted(target, smcr_failover_leave(target), msg->delete_link.reason);
 	if (target->was_active) /* else an attempt to add it ends, and has a pause of its own */
 		smcr_llc_link_goes(target, operator_wants(target, msg));
+	smcr_llc_kick(lgr);               /* there may be an RNIC to tell of now (drain.c) */
 	smcr_llc_first_contact_over(lgr); /* RV-12, ERR-28 */
 }
 

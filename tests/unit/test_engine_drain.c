@@ -396,6 +396,34 @@ static void two_of_three(void **state)
 	}
 }
 
+/** A client tells of the third RNIC as soon as the server deletes the link of the first, not only
+ *  when the reply has gone out. */
+static void told_of_when_a_link_goes(void **state)
+{
+	(void)state;
+	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+	config[S].max_links = config[C].max_links = 2;
+	struct pair *pair = pair_new(&config[S], &config[C], 3, 3);
+	int c = pair_connected(pair);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	drain(pair, C, links_on(pair, C, 1) ? 1 : 2, true);
+	pair_pump(pair);
+	drain(pair, C, 0, true);
+	pair_pump(pair);
+	assert_true(pick.seen > 0);
+	pair_clear_log(pair);
+	pair->side[C].hold_completions = true;
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, false), 1);
+	pair->side[C].hold_completions = false;
+	pair_run(pair, 60 * UINT64_C(1000000));
+	assert_int_equal(links_on(pair, C, 0), 0);
+	assert_no_reset(pair, &c, 1);
+	pair_free(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -412,6 +440,7 @@ int main(void)
 		cmocka_unit_test(a_port_that_comes_back_stays_out_of_use),
 		cmocka_unit_test(asked_for_a_link_meanwhile),
 		cmocka_unit_test(two_of_three),
+		cmocka_unit_test(told_of_when_a_link_goes),
 	};
 	return cmocka_run_group_tests_name("engine_drain", tests, NULL, NULL);
 }
