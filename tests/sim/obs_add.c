@@ -539,9 +539,10 @@ void delete_link_posted(struct obs_link *link, int from, const struct smcr_llc_m
 		group->shaky = true; /* the client repeats that exchange on another link */
 	if (w->set.no_reset && target == group->anchor)
 		harm_anchor(group);
+	if (!msg->reply)
+		group->changed = true; /* connections leave the link at the client's request, too */
 	if (from == SERVER && !msg->reply) {
 		exchange_start(group, SERVER, X_DEL);
-		group->changed = true;
 		if (m->reason == SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED) {
 			obs_see(group->obs, SEEN_ASYMMETRIC_GONE);
 			check_replaced(target);
