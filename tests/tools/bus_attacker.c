@@ -25,6 +25,7 @@
 #include "tests/lib/random.h"
 
 #define CONNECTIONS  40
+#define PATIENCE_S   120        /* most time beyond SECONDS until there is an answer */
 #define A_TURN       20         /* messages of one connection in its turn */
 #define MOST_QUEUED  4          /* messages of a connection that the bus has not taken */
 #define LARGE        (31 << 20) /* about as much as the bus passes */
@@ -368,7 +369,7 @@ int main(int argc, char **argv)
 	}
 	memset(large, 'a', LARGE);
 	large[LARGE] = '\0';
-	while (now() < end) {
+	while (now() < end || (count.answers == 0 && now() < end + PATIENCE_S)) {
 		turn(&connections[random_below(&rnd, CONNECTIONS)]);
 		poll(NULL, 0, (int)random_below(&rnd, 2)); /* leave the processor to the bus */
 	}
