@@ -22,7 +22,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define FLOOD 1700000
+#define FLOOD       1700000
+#define PATIENCE_MS 120000 /* for the urgent byte */
 
 static void send_urgent(int fd)
 {
@@ -46,7 +47,7 @@ static void find_mark(int fd)
 	struct pollfd p = { .fd = fd, .events = POLLPRI };
 	char byte = 0, text[32];
 	int before = 0;
-	if (poll(&p, 1, 10000) == 1)
+	if (poll(&p, 1, PATIENCE_MS) == 1)
 		while (sockatmark(fd) == 0 && recv(fd, &byte, 1, 0) == 1)
 			before++;
 	ssize_t n = recv(fd, &byte, 1, MSG_OOB);

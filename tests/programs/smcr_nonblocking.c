@@ -15,7 +15,8 @@
 
 #include <smcr.h>
 
-#define TOTAL 100000
+#define TOTAL       100000
+#define PATIENCE_MS 120000
 
 static void fail(const char *what, int error)
 {
@@ -33,7 +34,7 @@ static void watch(int epfd, int fd, uint32_t events)
 static void wait_for_event(int epfd)
 {
 	struct epoll_event event;
-	int n = epoll_wait(epfd, &event, 1, 20000);
+	int n = epoll_wait(epfd, &event, 1, PATIENCE_MS);
 	if (n <= 0)
 		fail("epoll_wait", n ? errno : ETIMEDOUT);
 }
@@ -51,7 +52,7 @@ static void finish_connect(int epfd, int fd)
 static void tell(int fd)
 {
 	struct smcr_info info;
-	int rc = smcr_wait_established(fd, 20000);
+	int rc = smcr_wait_established(fd, PATIENCE_MS);
 	if (rc == 0)
 		rc = smcr_get_info(fd, &info, sizeof(info));
 	if (rc < 0)
