@@ -11,7 +11,7 @@ address = (sys.argv[1], int(sys.argv[2]))
 
 class Client:
     def __init__(self):
-        self.sock = socket.create_connection(address, timeout=20)
+        self.sock = socket.create_connection(address, timeout=200)
         self.file = self.sock.makefile("rb")
 
     def ask(self, command, lines=1):

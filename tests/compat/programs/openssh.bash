@@ -92,11 +92,11 @@ forwarding() {
 	listening b 9001
 	listening b 9003
 	listening a 9002
-	status forward.local under b curl -sS --max-time 20 -o local http://127.0.0.1:9001/large
+	status forward.local under b curl -sS --max-time 200 -o local http://127.0.0.1:9001/large
 	same forward.local.same local large
-	status forward.remote under a curl -sS --max-time 20 -o remote http://127.0.0.1:9002/large
+	status forward.remote under a curl -sS --max-time 200 -o remote http://127.0.0.1:9002/large
 	same forward.remote.same remote large
-	status forward.socks under b curl -sS --max-time 20 --socks5 127.0.0.1:9003 -o socks "http://$SERVER:8000/large"
+	status forward.socks under b curl -sS --max-time 200 --socks5 127.0.0.1:9003 -o socks "http://$SERVER:8000/large"
 	same forward.socks.same socks large
 	stop "$tunnel"
 	result tunnel.ends "$STATUS"

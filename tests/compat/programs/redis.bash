@@ -52,7 +52,7 @@ messages() {
 	until_true 10 grep -q 'message-500$' news.out
 	result subscribe "$(grep -c '^message-' news.out)"
 	stop "$subscriber"
-	start_under b redis-cli -h "$SERVER" -p 6379 blpop queue 20 >blpop.out
+	start_under b redis-cli -h "$SERVER" -p 6379 blpop queue 200 >blpop.out
 	local waiter=$!
 	until_true 10 eval '[ "$(cli client list | grep -c "cmd=blpop")" = 1 ]'
 	cli rpush queue work >/dev/null

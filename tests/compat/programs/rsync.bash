@@ -52,7 +52,7 @@ start_daemon() {
 }
 
 sync_with() {
-	under b rsync --port 8730 --timeout 30 "$@"
+	under b rsync --port 8730 --timeout 300 "$@"
 }
 
 run() {
