@@ -571,7 +571,7 @@ static void test_signals_during_the_hand_over(void **state)
 	int waited = 0;
 	smcrd.script->dribble = 1;
 	assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < 20 || (waited == 0 && i < 200); i++) {
 		int fd = client();
 		setitimer(ITIMER_REAL, &often, NULL);
 		int rc = pre_net_connect(fd, &server);
@@ -582,7 +582,7 @@ static void test_signals_during_the_hand_over(void **state)
 		close(fd);
 		close(pre_net_accept_plain(listener));
 	}
-	assert_in_range(waited, 1, 20);
+	assert_true(waited > 0);
 	sigaction(SIGALRM, &before, NULL);
 }
 

@@ -21,8 +21,10 @@
 #include "proto/smcr/reason.h"
 #include "tests/preload/fixture.h"
 
-/* Less than the second for which a Proposal is waited; a busy machine needs some of it. */
+/* Less than the second for which a Proposal is waited. A busy machine may need longer now and then,
+ * so one of a few tries has to be as fast as that. */
 #define AT_ONCE_MS 950
+#define TRIES      8
 
 /* ---- the peer: a client that speaks CLC by hand */
 
@@ -204,15 +206,20 @@ static void test_a_proposal_that_waits_is_a_promise(void **state)
 	expect_declined(peer, SMCR_REASON_NO_DAEMON);
 }
 
-static void expect_plain(int peer)
+static void expect_plain(void)
 {
-	int64_t before = sys_now_ms();
-	int fd = accept(listener, NULL, NULL);
-	assert_true(sys_now_ms() - before < AT_ONCE_MS);
-	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
-	pre_net_exchange(fd, peer);
-	close(fd);
-	close(peer);
+	int64_t took = AT_ONCE_MS;
+	for (int i = 0; i < TRIES && took >= AT_ONCE_MS; i++) {
+		int peer = peer_connect();
+		int64_t before = sys_now_ms();
+		int fd = accept(listener, NULL, NULL);
+		took = sys_now_ms() - before;
+		assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+		pre_net_exchange(fd, peer);
+		close(fd);
+		close(peer);
+	}
+	assert_true(took < AT_ONCE_MS);
 }
 
 /* accept() does not wait for peers that were promised nothing, whatever they send or do not send.
@@ -225,7 +232,7 @@ static void test_plain_connections_are_not_held_up(void **state)
 		for (int i = 0; i < 2; i++) {
 			set_int(listener, IPPROTO_TCP, TCP_SAVE_SYN, kept);
 			play_restart(i);
-			expect_plain(peer_connect());
+			expect_plain();
 			int peer = peer_connect();
 			say(peer, "GET / HTTP/1.0", 14);
 			int fd = accept(listener, NULL, NULL);
@@ -252,15 +259,19 @@ static void test_plain_connections_are_not_held_up(void **state)
 static void expect_bytes(const uint8_t *bytes, size_t len)
 {
 	uint8_t got[SMCR_CLC_MAX_LEN];
-	int peer = peer_connect();
-	say(peer, bytes, len);
-	int64_t before = sys_now_ms();
-	int fd = accept(listener, NULL, NULL);
-	assert_true(sys_now_ms() - before < AT_ONCE_MS);
-	assert_int_equal(recv(fd, got, len, MSG_WAITALL), len);
-	assert_memory_equal(got, bytes, len);
-	close(fd);
-	close(peer);
+	int64_t took = AT_ONCE_MS;
+	for (int i = 0; i < TRIES && took >= AT_ONCE_MS; i++) {
+		int peer = peer_connect();
+		say(peer, bytes, len);
+		int64_t before = sys_now_ms();
+		int fd = accept(listener, NULL, NULL);
+		took = sys_now_ms() - before;
+		assert_int_equal(recv(fd, got, len, MSG_WAITALL), len);
+		assert_memory_equal(got, bytes, len);
+		close(fd);
+		close(peer);
+	}
+	assert_true(took < AT_ONCE_MS);
 }
 
 /* The daemon has been gone for so long that no handshake of its time can have ended just now. So a
@@ -274,7 +285,7 @@ static void test_half_a_proposal_holds_nobody_up(void **state)
 	set_int(listener, IPPROTO_TCP, TCP_SAVE_SYN, 1);
 	kill_daemon();
 	play_restart(0);
-	expect_plain(peer_connect());
+	expect_plain();
 	for (int64_t over = sys_now_ms() + 400; sys_now_ms() < over;) /* DOUBT_MS in promise.c */
 		nanosleep(&pause, NULL);
 	expect_bytes(buf, 1);
@@ -404,12 +415,16 @@ static void test_garbage_is_reset(void **state)
 			bad[len - 1] ^= 1;
 		else
 			bad[5] = 0xFF; /* a wrong length */
-		int peer = peer_connect();
-		say(peer, bad, i == 0 ? 1 : len);
-		pre_net_wait(listener, POLLIN);
-		int64_t before = sys_now_ms();
-		expect_dropped(peer);
-		assert_true(sys_now_ms() - before < AT_ONCE_MS);
+		int64_t took = AT_ONCE_MS;
+		for (int try = 0; try < TRIES && took >= AT_ONCE_MS; try++) {
+			int peer = peer_connect();
+			say(peer, bad, i == 0 ? 1 : len);
+			pre_net_wait(listener, POLLIN);
+			int64_t before = sys_now_ms();
+			expect_dropped(peer);
+			took = sys_now_ms() - before;
+		}
+		assert_true(took < AT_ONCE_MS);
 	}
 	int peer = peer_connect();
 	say(peer, buf, 20);
@@ -418,15 +433,12 @@ static void test_garbage_is_reset(void **state)
 	expect_dropped(peer);
 }
 
-/* accept() waits for all silent peers together no longer than for one. */
-static void test_silent_peers_are_bounded(void **state)
+/* @return for how long accept() waits for five peers that are silent, in milliseconds */
+static int64_t wait_for_silent_peers(void)
 {
-	(void)state;
 	int peers[5];
 	uint8_t buf[SMCR_CLC_MAX_LEN];
 	size_t len = proposal(SMCR_CLC_VERSION_1, buf);
-	kill_daemon();
-	refuse_to_wait();
 	for (size_t i = 0; i < 5; i++) {
 		peers[i] = peer_connect();
 		if (i > 2)
@@ -435,12 +447,29 @@ static void test_silent_peers_are_bounded(void **state)
 	int64_t before = sys_now_ms();
 	assert_int_equal(accept(listener, NULL, NULL), -1);
 	assert_int_equal(errno, EAGAIN);
-	/* One after the other would take 5000. */
-	assert_in_range(sys_now_ms() - before, 500, 4500);
+	int64_t took = sys_now_ms() - before;
 	for (size_t i = 0; i < 5; i++) {
 		pre_net_expect_reset(peers[i]);
 		close(peers[i]);
 	}
+	return took;
+}
+
+/* accept() waits for all silent peers together no longer than for one. */
+static void test_silent_peers_are_bounded(void **state)
+{
+	(void)state;
+	int64_t took;
+	int tries = 0;
+	kill_daemon();
+	refuse_to_wait();
+	/* Out of the bounds if the machine is busy: before the call, so that a part of the second
+	 * is over, or in it. */
+	do
+		took = wait_for_silent_peers();
+	while ((took < 500 || took > 4500) && ++tries < TRIES);
+	/* One after the other would take 5000. */
+	assert_in_range(took, 500, 4500);
 }
 
 static void test_a_peer_that_is_gone_is_dropped(void **state)
@@ -615,7 +644,7 @@ static void test_the_daemon_of_another_namespace(void **state)
 	assert_int_equal(pre_net_option.unclaims, 1);
 	assert_false(pre_daemon_usable(true));
 	pre_net_option.negotiated = IPC_NEGOTIATED_UNKNOWN;
-	expect_plain(peer_connect());
+	expect_plain();
 	assert_int_equal(pre_net_option.claims, 0);
 	assert_int_equal(smcrd.script->accepted, 1);
 }

@@ -353,7 +353,8 @@ static void silence_of_one_link_costs_it(void **state)
 	send_data(&b, DATA, 8);
 	TURN_UNTIL(failed_link(&b, &at), turn(&a); turn(&b));
 	print_message("# given up after %lu us\n", at - start);
-	assert_in_range(at - start, 300000, 1000000);
+	/* Without another link it would take retry_ms. A busy machine needs a part of that. */
+	assert_in_range(at - start, 300000, 3900000);
 	TURN_UNTIL(readable(&a) == DATA, turn(&a); turn(&b));
 	expect_data(&a, DATA, 8);
 	assert_false(a.over || b.over);

@@ -221,9 +221,11 @@ static void requests_without_end_are_refused(void **state)
 static void metrics_are_not_collected_for_each(void **state)
 {
 	struct fixture *fixture = *state;
-	for (int i = 0; i < 3; i++)
+	unsigned int asked = 0;
+	/* On a busy machine a text may be old at each of the first requests. */
+	for (; asked < 3 || (fixture->collected == asked && asked < 30); asked++)
 		free(ask(fixture, REQUEST));
-	assert_true(fixture->collected < 3); /* fewer than three; the machine may be slow */
+	assert_true(fixture->collected < asked);
 	usleep(SCRAPE_FRESH_MS * 1000);
 	unsigned int before = fixture->collected;
 	free(ask(fixture, REQUEST));
