@@ -15,8 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/smcr/session.h"
+#include "lib/smcr/sys.h"
 #include "proto/smcr/reason.h"
 #include "tests/preload/fixture.h"
+
+/* Less than the second for which the library takes a daemon as absent. */
+#define SOON_MS 900
 
 static int client(void)
 {
@@ -337,11 +342,13 @@ static void test_promise_that_cannot_be_taken_back(void **state)
 }
 
 /* An absent daemon is not asked for each connection. */
-static void test_absent_daemon(void **state)
+/* Connect without a daemon, and again when there is one, of which the library does not know yet.
+ * @return false: the machine was so busy that the library may have asked again */
+static bool connect_twice_in_a_while(void)
 {
-	(void)state;
 	struct pre_settings there = pre_settings;
-	pre_net_option.absent = true;
+	const int64_t before = sys_now_ms();
+	const int sessions = smcrd.script->sessions;
 	strcpy(pre_settings.daemon.sun_path, "/nonexistent/sock");
 	pre_settings.daemon_abstract_len =
 		(socklen_t)ipc_abstract_address("/nonexistent/sock", &pre_settings.daemon_abstract);
@@ -351,10 +358,27 @@ static void test_absent_daemon(void **state)
 	pre_settings = there;
 	fd = client();
 	assert_int_equal(pre_net_connect(fd, &server), 0);
+	if (sys_now_ms() - before >= SOON_MS) {
+		close(fd);
+		close(pre_net_accept_plain(listener));
+		return false;
+	}
+	assert_int_equal(smcrd.script->sessions, sessions);
 	expect_plain(fd);
-	assert_int_equal(smcrd.script->sessions, 0);
+	return true;
+}
+
+static void test_absent_daemon(void **state)
+{
+	(void)state;
+	int fd;
+	pre_net_option.absent = true;
+	for (int i = 0; !connect_twice_in_a_while() && i < 10; i++)
+		while (!pre_daemon_usable(false)) /* as at the start of a test */
+			nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+	const int sessions = smcrd.script->sessions;
 	/* After a while the library asks again. */
-	for (int i = 0; smcrd.script->sessions == 0; i++) {
+	for (int i = 0; smcrd.script->sessions == sessions; i++) {
 		assert_true(i < 100);
 		nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
 		fd = client();
