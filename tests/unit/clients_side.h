@@ -48,7 +48,7 @@
 
 #pragma GCC diagnostic ignored "-Wunused-function" /* no program uses every function */
 
-#define WAIT_MS 10000
+#define WAIT_MS 30000
 
 /* ---- the daemon ---- */
 

@@ -323,7 +323,7 @@ static int connect_slowly(struct sockaddr_in *ret_addr, int *ret_listener)
 		assert_int_equal(connect(fd, (struct sockaddr *)ret_addr, sizeof(*ret_addr)), -1);
 		assert_int_equal(errno, EINPROGRESS);
 		pfd.fd = fd;
-		if (poll(&pfd, 1, 20) == 0) {
+		if (poll(&pfd, 1, 300) == 0) {
 			*ret_listener = listener;
 			return fd;
 		}
@@ -416,7 +416,7 @@ static void the_connection_is_made_again_to_the_same_peer(void **state)
 	while (script->starts == 0) { /* until this connection leaves the listener's queue */
 		far = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 		assert_true(far >= 0);
-		if (poll(&(struct pollfd){ .fd = far, .events = POLLRDHUP }, 1, 20) > 0)
+		if (poll(&(struct pollfd){ .fd = far, .events = POLLRDHUP }, 1, 300) > 0)
 			close(far);
 		else
 			WAIT_COUNT(script->starts, 1);

@@ -941,10 +941,10 @@ static void failures_and_short_places_are_shown_and_forgotten(void **state)
 	assert_string_equal(json_string_value(json_object_get(first, "peer")), "10.0.0.2");
 	assert_true(json_is_null(json_object_get(first, "port")));
 	assert_string_equal(json_string_value(json_object_get(first, "kind")), "path");
-	assert_int_equal(json_integer_value(json_object_get(first, "seconds_left")), 60);
+	assert_in_range(json_integer_value(json_object_get(first, "seconds_left")), 50, 60);
 	json_t *second = json_array_get(result_of(reply, "failed"), 1);
 	assert_int_equal(json_integer_value(json_object_get(second, "port")), 80);
-	assert_int_equal(json_integer_value(json_object_get(second, "seconds_left")), 2);
+	assert_in_range(json_integer_value(json_object_get(second, "seconds_left")), 1, 2);
 	json_t *place = json_array_get(result_of(reply, "learnt"), 1);
 	assert_true(json_is_null(json_object_get(place, "peer")));
 	assert_int_equal(json_integer_value(json_object_get(place, "connections")), 1);
@@ -1097,7 +1097,7 @@ static void a_judgement_names_rule_and_failure(void **state)
 	assert_string_equal(json_string_value(result_of(reply, "failure")),
 			    failure_text(FAILURE_PATH));
 	assert_true(json_is_null(result_of(reply, "failure_port")));
-	assert_int_equal(json_integer_value(result_of(reply, "seconds_left")), 60);
+	assert_in_range(json_integer_value(result_of(reply, "seconds_left")), 50, 60);
 	json_decref(reply);
 }
 
