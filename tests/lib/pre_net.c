@@ -18,7 +18,7 @@
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
 
-#define WAIT_MS 10000
+#define WAIT_MS 60000
 
 int pre_net_socket(int family, int type)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PATIENCE 10000
+#define PATIENCE 60000
 #define QUIET    30
 
 struct event_base *behaviour_base;

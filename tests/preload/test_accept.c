@@ -92,7 +92,7 @@ static void test_no_peer_after_a_reset(void **state)
 	assert_int_equal(getpeername(fd, (struct sockaddr *)&addr, &len), 0);
 	kill(smcrd.pid, SIGKILL);
 	struct pollfd pfd = { .fd = fd };
-	assert_int_equal(poll(&pfd, 1, 10000), 1);
+	assert_int_equal(poll(&pfd, 1, 60000), 1);
 	assert_true(pfd.revents & POLLHUP);
 	assert_int_equal(getpeername(fd, (struct sockaddr *)&addr, &len), -1);
 	assert_int_equal(errno, ENOTCONN);

@@ -501,7 +501,7 @@ static void test_option_kept_off(void **state)
 	assert_int_equal(smcrd.script->connecting, 0);
 	int peer = pre_net_accept_plain(listener);
 	struct pollfd poll_fd = { .fd = fd, .events = POLLOUT };
-	assert_int_equal(poll(&poll_fd, 1, 5000), 1);
+	assert_int_equal(poll(&poll_fd, 1, 60000), 1);
 	pre_net_exchange(fd, peer);
 	close(fd);
 	close(peer);

@@ -20,7 +20,7 @@
 #include "tests/lib/rnic_side.h"
 #include "tests/lib/testnet.h"
 
-#define PATIENCE_US 10000000
+#define PATIENCE_US 60000000
 #define DATA        10000
 #define INBOX       8
 
