@@ -242,7 +242,7 @@ compat() {
 		start "compat/$name" tests/compat/run --quick "$name"
 	done < <(grep -l '^QUICK=yes' tests/compat/programs/*.bash)
 	# MOMENT: a busy machine may be late to let a program notice a restart.
-	MOMENT=8 RESTARTS=5 start restarts tests/compat/restarts.sh
+	MOMENT=3 RESTARTS=5 start restarts tests/compat/restarts.sh
 }
 
 # hostile BUILD PREFIX: attacks beside verified traffic, in their quick form

@@ -341,7 +341,6 @@ static void test_promise_that_cannot_be_taken_back(void **state)
 	close(broken);
 }
 
-/* An absent daemon is not asked for each connection. */
 /* Connect without a daemon, and again when there is one, of which the library does not know yet.
  * @return false: the machine was so busy that the library may have asked again */
 static bool connect_twice_in_a_while(void)
@@ -368,6 +367,7 @@ static bool connect_twice_in_a_while(void)
 	return true;
 }
 
+/* An absent daemon is not asked for each connection. */
 static void test_absent_daemon(void **state)
 {
 	(void)state;
