@@ -144,8 +144,9 @@ struct obs_group {
 	bool dialect_known;
 	enum smcr_dialect dialect;
 	uint8_t confirm_flags[2], max_links[2];
-	bool gate[2];          /* that side may send data */
-	unsigned int known[2]; /* exchanges that the side knows to be in progress */
+	bool gate[2];                        /* that side may send data */
+	unsigned int known[2];               /* exchanges that the side knows to be in progress */
+	const struct obs_link *rkey_link[2]; /* carries the side's latest RKEY exchange */
 	bool add_attempted;
 	uint8_t used_numbers[32];
 	struct obs_link *anchor; /* harm.h */

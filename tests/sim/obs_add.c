@@ -492,18 +492,12 @@ static void link_deleted(struct obs_link *link, int side)
 		group->adding = NULL;
 }
 
-/** Has this side an RKEY exchange of its own under way on the link? */
-static bool has_rkey_exchange(const struct obs_link *link, int from)
+/** Has the client an RKEY exchange of its own under way on the link, as far as it knows? The reply
+ * may be on its way. */
+static bool client_has_rkey_exchange(const struct obs_link *link)
 {
-	const struct obs_request *requests = link->group->requests;
-	for (size_t i = 0; i < OBS_MAX_REQUESTS; i++) {
-		uint8_t type = requests[i].msg.type;
-		if (requests[i].used && requests[i].link == link && requests[i].from == from &&
-		    (type == SMCR_LLC_CONFIRM_RKEY || type == SMCR_LLC_CONFIRM_RKEY_CONT ||
-		     type == SMCR_LLC_DELETE_RKEY))
-			return true;
-	}
-	return false;
+	const struct obs_group *group = link->group;
+	return group->known[CLIENT] & X_RKEY_CLIENT && group->rkey_link[CLIENT] == link;
 }
 
 void delete_link_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
@@ -535,7 +529,7 @@ void delete_link_posted(struct obs_link *link, int from, const struct smcr_llc_m
 		return;
 	}
 	target->doomed |= !msg->reply;
-	if (from == CLIENT && msg->reply && has_rkey_exchange(target, from))
+	if (from == CLIENT && msg->reply && client_has_rkey_exchange(target))
 		group->shaky = true; /* the client repeats that exchange on another link */
 	if (w->set.no_reset && target == group->anchor)
 		harm_anchor(group);

@@ -9,6 +9,12 @@ static unsigned int rkey_bit(int side)
 	return side == SERVER ? X_RKEY_SERVER : X_RKEY_CLIENT;
 }
 
+static void start_own(const struct obs_link *link, int side)
+{
+	exchange_start(link->group, side, rkey_bit(side));
+	link->group->rkey_link[side] = link;
+}
+
 static struct obs_rmb *rmb_by_key(struct obs_group *group, int owner, struct obs_link *link,
 				  uint32_t rkey)
 {
@@ -188,7 +194,7 @@ static void confirm_request(struct obs_link *link, int from, const struct smcr_l
 	struct world *w = group->obs->world;
 	struct obs_stage *stage = &group->stage[from];
 	struct obs_link *other;
-	exchange_start(group, from, rkey_bit(from));
+	start_own(link, from);
 	struct block *block =
 		rmb_block(group->obs, link->qp[from], m->rkey, m->vaddr, "CONFIRM RKEY");
 	if (!block)
@@ -299,7 +305,7 @@ static void delete_request(struct obs_link *link, int from, const struct smcr_ll
 {
 	struct obs_group *group = link->group;
 	struct world *w = group->obs->world;
-	exchange_start(group, from, rkey_bit(from));
+	start_own(link, from);
 	for (unsigned int i = 0; i < m->count; i++) {
 		struct obs_rmb *rmb = rmb_by_key(group, from, link, m->rkey[i]);
 		if (group->shaky && (!rmb || rmb->deleting))
