@@ -167,21 +167,26 @@ static void run(struct soft_device *dev, bool from_socket)
 	leave(dev);
 }
 
+static void drain_sockets(struct soft_device *dev)
+{
+	struct soft_endpoint *ep;
+	dev->now = soft_clock();
+	DL_FOREACH (dev->endpoints, ep)
+		soft_rx_drain(ep);
+}
+
 /* Receive and deliver without sending: ACKs, and what callbacks post, leave from the event loop.
  * Inside a callback of this device the socket is not read, since it may have more for the QP whose
  * callback runs. Nothing in the socket was acknowledged, so that can wait. */
 static void soft_poll(struct rnic *rnic)
 {
 	struct soft_device *dev = soft_device_of(rnic);
-	struct soft_endpoint *ep;
 	if (dev->running) {
 		deliver(dev);
 		return;
 	}
 	dev->running = true;
-	dev->now = soft_clock();
-	DL_FOREACH (dev->endpoints, ep)
-		soft_rx_drain(ep);
+	drain_sockets(dev);
 	deliver(dev);
 	tidy(dev);
 	leave(dev);
@@ -189,13 +194,10 @@ static void soft_poll(struct rnic *rnic)
 
 void soft_device_hear(struct soft_device *dev)
 {
-	struct soft_endpoint *ep;
 	if (dev->running)
 		return;
 	dev->running = true;
-	dev->now = soft_clock();
-	DL_FOREACH (dev->endpoints, ep)
-		soft_rx_drain(ep);
+	drain_sockets(dev);
 	dev->running = false;
 }
 
