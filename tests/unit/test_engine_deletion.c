@@ -176,6 +176,15 @@ static void add_link(struct pair *pair)
 	pair_run(pair, 1000);
 }
 
+/** The server adds a link, and so a link that waits for its deletion is gone. */
+static void add_link_instead(struct pair *pair, uint8_t number)
+{
+	add_link(pair);
+	pair_run(pair, 10000);
+	assert_null(pair_link(pair, S, number));
+	assert_null(pair_link(pair, C, number));
+}
+
 /** One link is being deleted in good order when the other link dies. The first one stays until it
  *  can be spared, whichever side wanted the deletion (A54). */
 static void deleted_when_it_can_be_spared(void **state)
@@ -228,10 +237,7 @@ static void each_deletes_the_carrier(void **state)
 	assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_ACTIVE);
 	assert_int_equal(pair_link_view(pair, C, 1).state, SMCR_LINK_ACTIVE);
 	pair_set_pick(pair, NULL);
-	add_link(pair);
-	pair_run(pair, 10000);
-	assert_null(pair_link(pair, S, 1));
-	assert_null(pair_link(pair, C, 1));
+	add_link_instead(pair, 1);
 	assert_int_equal(pair_link_view(pair, C, 3).state, SMCR_LINK_ACTIVE);
 	pair_exchange(pair, c);
 	pair_close(pair, c);
@@ -240,7 +246,7 @@ static void each_deletes_the_carrier(void **state)
 }
 
 /** The client asks on link 2 for the deletion of link 1, and meanwhile the server deletes link 2.
- * So link 1 is the last link when the request arrives. The client has not asked for the end of the
+ *  So link 1 is the last link when the request arrives. The client has not asked for the end of the
  *  last link, so link 1 stays until it can be spared (A47, A54). */
 static void asked_for_on_a_link_that_goes(void **state)
 {
@@ -267,10 +273,7 @@ static void asked_for_on_a_link_that_goes(void **state)
 	assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_ACTIVE);
 	assert_int_equal(pair_link_view(pair, C, 1).state, SMCR_LINK_ACTIVE);
 	pair_exchange(pair, c);
-	add_link(pair);
-	pair_run(pair, 10000);
-	assert_null(pair_link(pair, S, 1));
-	assert_null(pair_link(pair, C, 1));
+	add_link_instead(pair, 1);
 	assert_int_equal(pair_end(pair, c, S)->reset, 0);
 	pair_exchange(pair, c);
 	pair_close(pair, c);

@@ -370,6 +370,17 @@ static void server_that_does_not_try_again(void **state)
 	PROVES("LG-5 ADDL-15 ERR-72");
 }
 
+/** An operator of that side deletes a link in good order. */
+static void want_deleted(struct pair *pair, int side, uint8_t number)
+{
+	struct smcr_command delete = { .type = SMCR_COMMAND_LINK_DELETE,
+				       .lgr = pair_lgr_view(pair, side).id,
+				       .link = number,
+				       .orderly = true };
+	uint64_t id;
+	assert_int_equal(smcr_engine_command(pair->side[side].engine, &delete, &id), 0);
+}
+
 /** The client's RNIC comes back while an operator of the server deletes the asymmetric link. The
  *  server drops the client's notice if it crosses DELETE LINK, as it may be an attempt to have that
  *  link again (A50). So the client tells once more. */
@@ -400,14 +411,9 @@ static void the_clients_rnic_comes_meanwhile(void **state)
 		struct pair_pick pick = { .from = S,
 					  .type = SMCR_LLC_DELETE_LINK,
 					  .verdict = PAIR_HOLD };
-		struct smcr_command delete = { .type = SMCR_COMMAND_LINK_DELETE,
-					       .lgr = pair_lgr_view(pair, S).id,
-					       .link = number,
-					       .orderly = true };
-		uint64_t id;
 		if (row % 2)
 			pair_set_pick(pair, &pick);
-		assert_int_equal(smcr_engine_command(pair->side[S].engine, &delete, &id), 0);
+		want_deleted(pair, S, number);
 		pair_pump(pair);
 		pair_set_port(pair, C, 1, true);
 		pair_pump(pair);
@@ -423,12 +429,7 @@ static void the_clients_rnic_comes_meanwhile(void **state)
 static void delete_by_operator(struct pair *pair, int side, uint8_t number)
 {
 	struct pair_pick pick = { .from = S, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD };
-	struct smcr_command delete = { .type = SMCR_COMMAND_LINK_DELETE,
-				       .lgr = pair_lgr_view(pair, side).id,
-				       .link = number,
-				       .orderly = true };
-	uint64_t id;
-	assert_int_equal(smcr_engine_command(pair->side[side].engine, &delete, &id), 0);
+	want_deleted(pair, side, number);
 	if (side == C) {
 		pair_set_pick(pair, &pick);
 		pair_run(pair, 3 * SECOND);

@@ -367,6 +367,34 @@ static void asked_for_a_link_meanwhile(void **state)
 	pair_free(pair);
 }
 
+/** A group that may have two links, between hosts with three RNICs each. */
+static struct pair *three_rnics_two_links(int *ret_conn)
+{
+	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+	config[S].max_links = config[C].max_links = 2;
+	struct pair *pair = pair_new(&config[S], &config[C], 3, 3);
+	*ret_conn = pair_connected(pair);
+	return pair;
+}
+
+/** Drain the two RNICs of three that have links. */
+static void drain_both(struct pair *pair, int side)
+{
+	drain(pair, side, links_on(pair, side, 1) ? 1 : 2, true);
+	pair_pump(pair);
+	drain(pair, side, 0, true);
+	pair_pump(pair);
+}
+
+/** In the end the first RNIC has no link. Frees the pair. */
+static void moves_to_the_third(struct pair *pair, int side, int conn)
+{
+	pair_run(pair, 60 * UINT64_C(1000000));
+	assert_int_equal(links_on(pair, side, 0), 0);
+	assert_no_reset(pair, &conn, 1);
+	pair_free(pair);
+}
+
 /** An operator drains two of three RNICs, the second while the link of the first is being deleted.
  *  The group gets a link on the third one when it has fewer links than it may have. */
 static void two_of_three(void **state)
@@ -375,24 +403,16 @@ static void two_of_three(void **state)
 	for (int row = 0; row < 4; row++) {
 		TRIES("row %d", row);
 		const int side = row / 2 ? S : C;
-		struct smcr_config config[2] = { pair_config(S), pair_config(C) };
-		config[S].max_links = config[C].max_links = 2;
-		struct pair *pair = pair_new(&config[S], &config[C], 3, 3);
-		int c = pair_connected(pair);
+		int c;
+		struct pair *pair = three_rnics_two_links(&c);
 		struct pair_pick pick = { .from = S,
 					  .type = SMCR_LLC_DELETE_LINK,
 					  .verdict = PAIR_HOLD };
 		if (row % 2)
 			pair_set_pick(pair, &pick);
-		drain(pair, side, links_on(pair, side, 1) ? 1 : 2, true);
-		pair_pump(pair);
-		drain(pair, side, 0, true);
-		pair_pump(pair);
+		drain_both(pair, side);
 		pair_set_pick(pair, NULL);
-		pair_run(pair, 60 * UINT64_C(1000000));
-		assert_int_equal(links_on(pair, side, 0), 0);
-		assert_no_reset(pair, &c, 1);
-		pair_free(pair);
+		moves_to_the_third(pair, side, c);
 	}
 }
 
@@ -401,16 +421,11 @@ static void two_of_three(void **state)
 static void told_of_when_a_link_goes(void **state)
 {
 	(void)state;
-	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
-	config[S].max_links = config[C].max_links = 2;
-	struct pair *pair = pair_new(&config[S], &config[C], 3, 3);
-	int c = pair_connected(pair);
+	int c;
+	struct pair *pair = three_rnics_two_links(&c);
 	struct pair_pick pick = { .from = S, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD };
 	pair_set_pick(pair, &pick);
-	drain(pair, C, links_on(pair, C, 1) ? 1 : 2, true);
-	pair_pump(pair);
-	drain(pair, C, 0, true);
-	pair_pump(pair);
+	drain_both(pair, C);
 	assert_true(pick.seen > 0);
 	pair_clear_log(pair);
 	pair->side[C].hold_completions = true;
@@ -418,10 +433,7 @@ static void told_of_when_a_link_goes(void **state)
 	pair_pump(pair);
 	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, false), 1);
 	pair->side[C].hold_completions = false;
-	pair_run(pair, 60 * UINT64_C(1000000));
-	assert_int_equal(links_on(pair, C, 0), 0);
-	assert_no_reset(pair, &c, 1);
-	pair_free(pair);
+	moves_to_the_third(pair, C, c);
 }
 
 int main(void)
