@@ -499,18 +499,23 @@ void cdc_delivered(struct observer *obs, struct qp *qp, const uint8_t *data, siz
 
 /* ---- what reading must lead to ---- */
 
-/** Can every link of the side take a CDC at once? A connection leaves part of a send queue to the
- * others. */
+/** Has the side any link, and can each take a CDC at once? A connection leaves part of a send queue
+ * to the others. Where no link is left, since an RNIC was removed, the connection is about to be
+ * reset. */
 static bool links_free(const struct obs_group *group, int side)
 {
 	const struct obs_link *link;
+	bool any = false;
 	DL_FOREACH (group->links, link) {
 		const struct qp *qp = link->qp[side];
-		if (qp && !link->gone[side] && link->active[side] &&
+		if (!qp || link->gone[side])
+			continue;
+		if (link->active[side] &&
 		    (qp->state != QP_RTS || 2 * (qp->posted - qp->reported + 4) > qp->depth))
 			return false;
+		any = true;
 	}
-	return true;
+	return any;
 }
 
 void obs_consumed(struct observer *obs, struct side *side)
