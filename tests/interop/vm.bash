@@ -1,12 +1,15 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# Virtual machines with Debian's 6.12 kernel under QEMU. Software emulation works everywhere in the same way;
-# VM_ACCEL=kvm is faster where it works. The machines see the host's root file system read-only. Everything is
-# prepared once, from Debian packages, in a cache: SMCRD_INTEROP_CACHE, or ~/.cache/smcrd-interop.
+# Virtual machines with Debian's 6.12 kernel under QEMU, or with the kernel 6.1 of Debian 12 itself (VM_SUITE=bookworm).
+# Software emulation works everywhere in the same way; VM_ACCEL=kvm is faster where it works. The machines see the
+# host's root file system read-only. Everything is prepared once, from Debian packages, in a cache for each kernel:
+# SMCRD_INTEROP_CACHE, or ~/.cache/smcrd-interop.
 
 VM_HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 VM_TOP=$(cd "$VM_HERE/../.." && pwd)
+VM_SUITE=${VM_SUITE:-bookworm-backports} # Debian's suite that the kernel is from
 VM_CACHE=${SMCRD_INTEROP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/smcrd-interop}
+[ "$VM_SUITE" = bookworm-backports ] || VM_CACHE+=/$VM_SUITE
 VM_KERNEL=$VM_CACHE/kernel # an unpacked linux-image package
 
 vm_packages=(qemu-system-x86 busybox-static cpio kmod xz-utils iproute2 ibverbs-providers ncat jq)
@@ -36,14 +39,14 @@ vm_mirror() {
 	grep -v security "$VM_CACHE/mirrors" | head -n 1
 }
 
-# vm_apt_lists: fetch package lists of bookworm-backports, without changing the host's package sources. Sets VM_APT, the
+# vm_apt_lists: fetch package lists of the suite, without changing the host's package sources. Sets VM_APT, the
 # options for apt-get and apt-cache that use these lists.
 vm_apt_lists() {
 	local apt=$VM_CACHE/apt
 	rm -rf "$apt"
 	mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/parts"
 	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(vm_mirror)" \
-		"bookworm-backports main" >"$apt/sources.list"
+		"$VM_SUITE main" >"$apt/sources.list"
 	VM_APT=(-qq -o Dir::State::Lists="$apt/lists" -o Dir::Etc::SourceList="$apt/sources.list"
 		-o Dir::Etc::SourceParts="$apt/parts" -o Dir::Cache="$apt" -o APT::Sandbox::User=root
 		-o Acquire::Retries=3)
@@ -55,7 +58,7 @@ vm_download() {
 	(cd "$VM_CACHE/apt" && timeout 900 apt-get "${VM_APT[@]}" download "$@" >&2)
 }
 
-# vm_fetch_kernel: fetch and unpack the kernel of bookworm-backports.
+# vm_fetch_kernel: fetch and unpack the kernel of the suite.
 vm_fetch_kernel() {
 	local package
 	[ ! -e "$VM_KERNEL/complete" ] || return 0
@@ -109,7 +112,7 @@ vm_prepare() {
 		flock 9
 		vm_install "${vm_packages[@]}" || exit
 		vm_fetch_kernel || {
-			echo "interop: no kernel of bookworm-backports from '$(vm_mirror)'" >&2
+			echo "interop: no kernel of $VM_SUITE from '$(vm_mirror)'" >&2
 			exit 1
 		}
 		vm_make_initrd

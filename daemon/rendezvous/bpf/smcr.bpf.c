@@ -1074,20 +1074,31 @@ static __always_inline void listener_address(struct bpf_sock *sk, struct smcr_li
 }
 
 /*
- * A socket that listens already is claimed: one that was claimed with an earlier daemon, whose
- * callbacks are still on, or one that never was. Programs can switch the latter's on since kernel
- * 6.12; before, it stays plain TCP.
+ * Switch the callbacks of a listener on that listened before it was claimed. Before kernel 6.12
+ * this cannot be done. There a listener that keeps SYNs is taken for one that was claimed with an
+ * earlier daemon, whose callbacks are still on. False: its end would not be reported, so it must
+ * not be counted, and stays plain TCP.
  */
+static __always_inline bool callbacks_on(struct bpf_sock *sk, int wanted)
+{
+	int now = 0, keeps_syn = 0;
+	bpf_getsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &now, sizeof(now));
+	now |= wanted;
+	if (bpf_setsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &now, sizeof(now)) == 0)
+		return true;
+	return bpf_getsockopt(sk, SOL_TCP, TCP_SAVE_SYN, &keeps_syn, sizeof(keeps_syn)) == 0 &&
+	       keeps_syn;
+}
+
+/* A socket that listens already is claimed: one that was claimed with an earlier daemon, or one
+ * that never was. */
 static __always_inline void adopt_listener(struct bpf_sock *sk, struct smcr_sock *sock)
 {
 	struct smcr_listen_key key;
-	int one = 1, now = 0;
+	int one = 1;
 	int wanted = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG;
 	sock->role = SMCR_SOCK_SERVER;
-	bpf_getsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &now, sizeof(now));
-	now |= wanted;
-	/* A listener whose end would not be reported must not be counted. */
-	if (bpf_setsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &now, sizeof(now)))
+	if (!callbacks_on(sk, wanted))
 		return;
 	sock->adopted = bpf_ktime_get_ns();
 	listener_address(sk, &key);
@@ -1096,7 +1107,7 @@ static __always_inline void adopt_listener(struct bpf_sock *sk, struct smcr_sock
 		return;
 	}
 	bpf_setsockopt(sk, SOL_TCP, TCP_SAVE_SYN, &one, sizeof(one));
-	sock->cb_flags = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG;
+	sock->cb_flags = wanted;
 }
 
 /* It is claimed already, perhaps by another user, as by a worker that has changed its user. */
