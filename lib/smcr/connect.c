@@ -195,10 +195,12 @@ static int hand_over(struct attempt *a, int rc)
 static int connect_claimed(struct attempt *a)
 {
 	int rc = plain_connect(a);
-	if (rc < 0 && !goes_on(rc))
+	/* Nothing was connected, or this call was a disconnect. Without a claim a later connect()
+	 * must not send the option. */
+	if ((rc < 0 && !goes_on(rc)) || a->addr->sa_family == AF_UNSPEC) {
+		pre_unclaim(a->fd);
 		return rc;
-	if (a->addr->sa_family == AF_UNSPEC)
-		return rc; /* this call was a disconnect */
+	}
 	enum ipc_negotiated negotiated = pre_negotiated(a->fd);
 	if (negotiated == IPC_NEGOTIATED_NO)
 		return stays_tcp(a, rc, NULL, pre_negotiated_reason(a->fd));

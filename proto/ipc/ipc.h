@@ -300,11 +300,11 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
  * them, so they never reach the kernel's own options. Where these programs do not serve the network
  * namespace, the kernel answers ENOPROTOOPT or EOPNOTSUPP.
  *
- * IPC_SO_CLAIM has to be set before connect() or listen() and holds for the life of the socket. On
- * a socket that listens already it holds for later connections (if the socket was never claimed
- * before: since kernel 6.12). Errors: EOPNOTSUPP: not a TCP socket (MPTCP is not); EISCONN: too
- * late; EPERM: barred; EINVAL; ENOMEM. The first two are checked first, so they tell what kind of
- * socket it is.
+ * IPC_SO_CLAIM has to be set before connect() or listen() and holds for the life of the socket,
+ * with IPC_CLAIM_TO_CONNECT for one connect() that sends a SYN. On a socket that listens already it
+ * holds for later connections (if the socket was never claimed before: since kernel 6.12). Errors:
+ * EOPNOTSUPP: not a TCP socket (MPTCP is not); EISCONN: too late; EPERM: barred; EINVAL; ENOMEM.
+ * The first two are checked first, so they tell what kind of socket it is.
  *
  * IPC_SO_BAR is for listeners from which a program that does not speak CLC may accept. A barred
  * listener loses its claim, and nobody can claim it until the bar is lifted. The bar ends with this
@@ -337,7 +337,7 @@ enum {
 	/** The program does not accept plain TCP, so the option is not left off for reasons of
 	 * speed. */
 	IPC_CLAIM_REQUIRED = 1 << 0,
-	/** The claim is for connect(): EISCONN for a listener too. */
+	/** The claim is for the next connect(): EISCONN for a listener too. */
 	IPC_CLAIM_TO_CONNECT = 1 << 1,
 };
 

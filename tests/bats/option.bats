@@ -308,6 +308,34 @@ raw_syn() {
 	both 'ok yes'
 }
 
+@test "a claim before connect() holds for one connect(): the next one without a claim sends no option" {
+	serve 7027 claim
+	tell client 'socket tcp'
+	tell client claim-to-connect
+	tell client 'connect 10.77.0.2 7028' ECONNREFUSED
+	capture_start b eth0 wire tcp port 7027
+	tell client 'connect 10.77.0.2 7027'
+	tell server accept
+	tell server negotiated 'ok no'
+	tell client negotiated 'ok unknown'
+	# the connection before was answered
+	tell client disconnect
+	tell server parent
+	tell client claim-to-connect
+	tell client 'connect 10.77.0.2 7027'
+	tell server accept
+	both 'ok yes'
+	tell client disconnect
+	tell server parent
+	tell client 'connect 10.77.0.2 7027'
+	tell server accept
+	tell server negotiated 'ok no'
+	tell client negotiated 'ok unknown'
+	until_true 5 at_least 3 wire syn
+	capture_stop wire
+	[ "$(options wire syn | grep -c "$OPTION")" = 1 ]
+}
+
 @test "a skipped peer: no option sent or answered until the time is over or it is taken back" {
 	serve 7012 claim
 	capture_start b eth0 wire tcp port 7012

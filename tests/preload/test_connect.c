@@ -525,6 +525,31 @@ static void test_refused_connection(void **state)
 	close(fd);
 }
 
+/* A socket that was claimed for nothing must not send the option later, when perhaps nobody of this
+ * library connects it. */
+static void test_claim_without_connection_is_taken_back(void **state)
+{
+	(void)state;
+	union ipc_addr gone;
+	close(pre_net_listen(AF_INET, &gone));
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0); /* now the library knows the daemon */
+	close(fd);
+	close(pre_net_accept_plain(listener));
+	pre_net_option.claims = pre_net_option.unclaims = 0;
+	fd = client();
+	assert_int_equal(pre_net_connect(fd, &gone), ECONNREFUSED);
+	assert_int_equal(pre_net_option.unclaims, 1);
+	assert_int_equal(connect(fd, (const struct sockaddr *)8, sizeof(gone.in)), -1);
+	assert_int_equal(errno, EFAULT);
+	assert_int_equal(pre_net_option.unclaims, 2);
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+	assert_int_equal(connect(fd, &none, sizeof(none)), 0);
+	assert_int_equal(pre_net_option.claims, 3);
+	assert_int_equal(pre_net_option.unclaims, 3);
+	close(fd);
+}
+
 /* ---- failures */
 
 static void test_failed_rendezvous(void **state)
@@ -666,6 +691,7 @@ int main(void)
 		TEST(test_unfit_sockets_that_came_so),
 		TEST(test_everything_else_passes),
 		TEST(test_refused_connection),
+		TEST(test_claim_without_connection_is_taken_back),
 		TEST(test_failed_rendezvous),
 		TEST(test_lost_sockets),
 		TEST(test_answer_in_pieces),

@@ -538,12 +538,30 @@ static __always_inline void hold(struct bpf_sock_ops *ctx, struct smcr_sock *soc
 
 /* ---- client */
 
+/* A claim for connect() has had its connect(). Whoever calls the next one, in whatever process, may
+ * not expect CLC. */
+static __always_inline bool is_used_up(const struct smcr_sock *sock)
+{
+	return (sock->by.flags & IPC_CLAIM_TO_CONNECT) && !(sock->flags & SMCR_SOCK_FRESH);
+}
+
+static __always_inline void end_claim(struct bpf_sock_ops *ctx, struct smcr_sock *sock)
+{
+	switch_off(ctx, sock);
+	sock->flags = 0;
+	sock->negotiated = IPC_NEGOTIATED_UNKNOWN;
+}
+
 /* SOCK-5: the claim asks for the option; the program's own calls do not show it. */
 static __always_inline void on_connect(struct bpf_sock_ops *ctx)
 {
 	struct smcr_sock *sock = storage_of(ctx);
 	if (!sock)
 		return;
+	if (is_used_up(sock)) {
+		end_claim(ctx, sock);
+		return;
+	}
 	sock->flags = SMCR_SOCK_CLAIMED;
 	sock->role = SMCR_SOCK_CLIENT;
 	sock->negotiated = IPC_NEGOTIATED_UNKNOWN;
@@ -1165,7 +1183,7 @@ static __always_inline int claim(struct bpf_sock *sk, const struct caller *calle
 		adopt_listener(sk, sock);
 	else if (sk->state == BPF_TCP_LISTEN)
 		retell_listener(sk, sock);
-	sock->flags |= SMCR_SOCK_CLAIMED;
+	sock->flags |= SMCR_SOCK_CLAIMED | SMCR_SOCK_FRESH;
 	return 0;
 }
 

@@ -25,6 +25,7 @@ enum {
 	SMCR_SOCK_COUNTED = 1 << 8,     /* counted as a connection that is plain TCP */
 	SMCR_SOCK_HELD = 1 << 9,        /* the peer was promised SMC-R: gate.bpf.c */
 	SMCR_SOCK_LET = 1 << 10,        /* HELD, and its first bytes have passed */
+	SMCR_SOCK_FRESH = 1 << 11,      /* claimed, and no connect() has begun since */
 };
 
 enum {
