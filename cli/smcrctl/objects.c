@@ -68,13 +68,20 @@ static char *qpn_pair(const json_t *row)
 	return text;
 }
 
-/* This host's reason in words, then the peer's if it declined. */
+/* This host's reason in words, then the peer's if it declined, or how many connections the row
+ * stands for. */
 static char *fallback(const json_t *row)
 {
 	const char *own = text_of(row, "fallback_text"), *peer = text_of(row, "peer_fallback_text");
+	json_int_t unasked = json_integer_value(json_object_get(row, "unasked"));
 	char *text = NULL;
 	if (!own)
 		return NULL;
+	if (!peer && unasked > 0)
+		return asprintf(&text, "%s; as for %" JSON_INTEGER_FORMAT " before", own, unasked) <
+				       0
+			       ? NULL
+			       : text;
 	if (asprintf(&text, peer ? "%s; the peer says: %s" : "%s", own, peer) < 0)
 		return NULL;
 	return text;

@@ -42,7 +42,9 @@ struct client_conn_view {
 	char program[CLIENT_PROGRAM_LEN]; /* name of that process at the handover; "": unknown */
 	uint32_t reason;      /* enum smcr_reason: why not SMC-R; SMCR_REASON_NONE otherwise */
 	uint32_t peer_reason; /* the peer's code if it declined, else 0 */
-	bool bytes_known;     /* false: the program used its TCP socket, and nothing was counted */
+	uint32_t
+		unasked; /* plain: connections to this peer that were made without a claim before */
+	bool bytes_known; /* false: the program used its TCP socket, and nothing was counted */
 	uint64_t tx_bytes, rx_bytes; /* application bytes */
 	bool shared;                 /* the program has, or had, the connection's memory mapped */
 	uint64_t shared_tx_bytes,

@@ -116,6 +116,7 @@ void control_plain_view(const struct plain_conn *conn, struct client_conn_view *
 		.pid = seen->pid,
 		.uid = seen->uid,
 		.reason = seen->reason,
+		.unasked = conn->unasked,
 		.age_ms = now > seen->time_us ? (now - seen->time_us) / 1000 : 0,
 	};
 	_Static_assert(sizeof(ret_view->program) == sizeof(seen->comm), "names have one length");

@@ -368,6 +368,7 @@ static bool add_connection(void *arg, const struct client_conn_view *view)
 			  "error", view->error ? strerrorname_np(view->error) : NULL);
 	set_shared(object, view);
 	set_fallback(object, view);
+	json_object_set_new(object, "unasked", json_u64(view->unasked));
 	flow_set(object, view);
 	const struct page *page = connections->part.page;
 	bool named = *view->program && (page->administrator || page->uid == view->uid);

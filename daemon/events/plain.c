@@ -191,14 +191,13 @@ static struct peer *new_peer(struct plain *plain, const struct peer_key *key, ui
 	return peer;
 }
 
-void plain_count(struct plain *plain, const struct smcr_addr *addr, uid_t uid, uint32_t reason)
+static void count(struct plain *plain, const struct smcr_addr *addr, uid_t uid, uint32_t reason,
+		  uint32_t connections)
 {
 	struct peer *peer;
 	struct peer_key key = { .family = (uint8_t)addr->family };
-	if (!plain)
-		return;
 	if (!addr->family) {
-		plain->others++;
+		plain->others += connections;
 		return;
 	}
 	memcpy(key.ip, addr->ip, sizeof(key.ip));
@@ -211,11 +210,26 @@ void plain_count(struct plain *plain, const struct smcr_addr *addr, uid_t uid, u
 		peer = new_peer(plain, &key, uid);
 	}
 	if (!peer) {
-		plain->others++;
+		plain->others += connections;
 		return;
 	}
-	peer->known.connections++;
+	peer->known.connections += connections;
 	peer->known.reason = reason;
+}
+
+void plain_count(struct plain *plain, const struct smcr_addr *addr, uid_t uid, uint32_t reason)
+{
+	if (plain)
+		count(plain, addr, uid, reason, 1);
+}
+
+/* The connection that they came before may have no entry, or have lost it. */
+static void add_unasked(struct plain *plain, const struct rdv_plain *seen)
+{
+	struct kept *kept = find(plain, seen->cookie);
+	if (kept)
+		kept->conn.unasked = seen->unasked;
+	count(plain, &seen->peer, seen->uid, seen->reason, seen->unasked);
 }
 
 /* ---- */
@@ -235,6 +249,10 @@ void plain_add(struct plain *plain, const struct rdv_plain *seen)
 {
 	if (!plain)
 		return;
+	if (seen->unasked) {
+		add_unasked(plain, seen);
+		return;
+	}
 	keep(plain, seen);
 	plain_count(plain, &seen->peer, seen->uid, seen->reason);
 }

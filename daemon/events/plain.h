@@ -25,6 +25,8 @@ struct plain;
 struct plain_conn {
 	uint64_t number; /* counts up from 1 */
 	struct rdv_plain seen;
+	uint32_t
+		unasked; /* how many connections to this peer were made without a claim before it */
 };
 
 struct plain_peer {
@@ -41,7 +43,7 @@ void plain_free(struct plain *plain);
 /** Read what the BPF programs have counted. To be called twice a second, and before a view. */
 void plain_look(struct plain *plain);
 
-/** Note a connection that is plain TCP. plain_look() calls this. */
+/** Note a connection that is plain TCP, or others before it. plain_look() calls this. */
 void plain_add(struct plain *plain, const struct rdv_plain *seen);
 
 /** Count a connection that was handed over but did not use SMC-R: with this peer, of a program of

@@ -40,6 +40,7 @@ static void tell(const struct rdv_tally *tally, const struct smcr_plain *from)
 		.reason = from->reason,
 		.uid = from->uid,
 		.pid = tally->pids_are_ours ? (pid_t)from->process.pid : 0,
+		.unasked = from->unasked,
 	};
 	rdv_comm(from->process.comm, plain.comm);
 	tally->fn(tally->arg, &plain);

@@ -3,7 +3,8 @@
  * @file tally.h
  * Connections of programs under smcr-run that are plain TCP from their handshake on, as the BPF
  * programs have seen them: how many for each reason, and the latest ones. Connections that were
- * handed over to a daemon are not among them (daemon/conns).
+ * handed over to a daemon are not among them (daemon/conns). Those that the library has made
+ * without a claim (lib/smcr/unanswered.h) are known by their number only, which programs tell.
  *
  * All connections are counted. Details are told of as many as there is room for between two calls
  * of rdv_tally_read(); one user gets at most a quarter of the room.
@@ -30,6 +31,9 @@ struct rdv_plain {
 	uid_t uid;               /* user of the process that has called connect() or listen() */
 	pid_t pid;               /* that process; 0: not visible in smcrd's pid namespace */
 	char comm[RDV_COMM_LEN]; /* its name as the kernel tells it */
+	/** 0: this is a connection. Else so many connections to `peer` were made without a claim
+	 * before the connection with this cookie, which was told earlier. */
+	uint32_t unasked;
 };
 
 /** How many such connections there were since rdv_option_open(). */

@@ -319,6 +319,14 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
  * counted already; EBUSY: connect() is in progress on a claimed socket; EINVAL also: not connected,
  * or not a reason of a library; else as above.
  *
+ * IPC_SO_UNASKED tells how many connections to this socket's peer the library has made without a
+ * claim, because the peer had not answered the option just before (lib/smcr/unanswered.h). It is
+ * set once after a connect() with a claim, when the handshake is over. smcrd counts these
+ * connections as SMCR_REASON_PEER_NO_SMC. The answer also says whether the peer still does not
+ * answer the option: success: yes; ENODATA: the number is counted, but this connection is SMC-R, or
+ * plain TCP for another reason. Errors: EALREADY: told already; EINVAL: no such socket, or too
+ * large a number; else as above.
+ *
  * IPC_SO_SPOKEN is for smcrd alone. It tells what smcrd sends on a socket whose handshake carried
  * the option both ways; CLC messages of anybody else are stopped there (daemon/rendezvous/gate.h).
  * Errors: EPERM: neither root nor smcrd's user; EINVAL; ENOMEM.
@@ -332,6 +340,10 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
 #define IPC_SO_STANDS_STILL 5
 #define IPC_SO_PLAIN        6 /* setsockopt, struct ipc_plain */
 #define IPC_SO_SPOKEN       7 /* setsockopt, struct ipc_spoken */
+#define IPC_SO_UNASKED      8 /* setsockopt, int: 0..IPC_UNASKED_MAX */
+
+/** The number is a program's word. With this bound each real connection can pass for 33 at most. */
+#define IPC_UNASKED_MAX 32
 
 enum {
 	/** The program does not accept plain TCP, so the option is not left off for reasons of

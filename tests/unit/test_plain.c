@@ -191,6 +191,39 @@ static void nothing_is_known(void **state)
 	plain_free(NULL);
 }
 
+static uint32_t unasked_of_newest;
+
+static bool note_unasked(void *arg, const struct plain_conn *conn)
+{
+	(void)arg;
+	unasked_of_newest = conn->unasked;
+	return false;
+}
+
+/* Connections that were made without a claim are counted with their peer, and shown with the
+ * connection that they came before, if that is kept. */
+static void connections_before_it_are_counted(void **state)
+{
+	(void)state;
+	struct plain *plain = fresh();
+	struct plain_peer peers[2];
+	uint64_t others;
+	struct rdv_plain before = one(1, 2, 77);
+	add(plain, 1, 2, 77);
+	before.unasked = 30;
+	plain_add(plain, &before);
+	assert_int_equal(look(plain, 0, 0).num, 1);
+	plain_walk(plain, 0, note_unasked, NULL);
+	assert_int_equal(unasked_of_newest, 30);
+	before.cookie = 78; /* which nobody knows */
+	plain_add(plain, &before);
+	assert_int_equal(look(plain, 0, 0).num, 1);
+	assert_int_equal(plain_peers(plain, peers, 2, &others), 1);
+	assert_int_equal(peers[0].connections, 61);
+	assert_int_equal(others, 0);
+	plain_free(plain);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +233,8 @@ int main(void)
 		cmocka_unit_test(peers_are_counted),
 		cmocka_unit_test(many_peers_are_others),
 		cmocka_unit_test(nothing_is_known),
+		cmocka_unit_test(connections_before_it_are_counted),
+
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

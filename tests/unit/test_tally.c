@@ -183,11 +183,94 @@ static void a_user_has_a_part_of_the_room(void **state)
 	assert_int_equal(read_all().num, 1);
 }
 
+static int tell_unasked(int fd, int number)
+{
+	return setsockopt(fd, IPC_SOL_SMCR, IPC_SO_UNASKED, &number, sizeof(number)) < 0 ? errno
+											 : 0;
+}
+
+/* A claimed connection to a listener. */
+static int connected(const struct sockaddr_in *to, socklen_t len)
+{
+	const struct ipc_claim claim = { .wanted = 1, .flags = IPC_CLAIM_TO_CONNECT };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(setsockopt(fd, IPC_SOL_SMCR, IPC_SO_CLAIM, &claim, sizeof(claim)), 0);
+	assert_int_equal(connect(fd, (const struct sockaddr *)to, len), 0);
+	return fd;
+}
+
+/* What a program tells of connections that were made without a claim is counted once for each
+ * connection with a claim, and never more than 32. */
+static void connections_without_a_claim_are_counted(void **state)
+{
+	(void)state;
+	const uint64_t before = counted(SMCR_REASON_PEER_NO_SMC).connections;
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(tell_unasked(fd, 1), EINVAL);
+	close(fd);
+	fd = connected(&addr, sizeof(addr));
+	struct told told = read_all();
+	assert_int_equal(told.num, 1);
+	assert_int_equal(told.last.unasked, 0);
+	const uint64_t cookie = told.last.cookie;
+	assert_int_equal(tell_unasked(fd, IPC_UNASKED_MAX + 1), EINVAL);
+	assert_int_equal(tell_unasked(fd, -1), EINVAL);
+	assert_int_equal(tell_unasked(fd, IPC_UNASKED_MAX), 0);
+	assert_int_equal(tell_unasked(fd, 1), EALREADY);
+	told = read_all();
+	assert_int_equal(told.num, 1);
+	assert_int_equal(told.last.unasked, IPC_UNASKED_MAX);
+	assert_true(told.last.cookie == cookie);
+	assert_int_equal(told.last.peer.port, ntohs(addr.sin_port));
+	assert_memory_equal(told.last.peer.ip, &addr.sin_addr, 4);
+	assert_int_equal(counted(SMCR_REASON_PEER_NO_SMC).connections,
+			 before + 1 + IPC_UNASKED_MAX);
+	close(accept(listener, NULL, NULL));
+	close(fd);
+
+	/* A question only: nothing is counted. */
+	fd = connected(&addr, sizeof(addr));
+	assert_int_equal(tell_unasked(fd, 0), 0);
+	assert_int_equal(read_all().num, 1);
+	assert_int_equal(counted(SMCR_REASON_PEER_NO_SMC).connections,
+			 before + 2 + IPC_UNASKED_MAX);
+	close(accept(listener, NULL, NULL));
+	close(fd);
+}
+
+/* The peer answers the option now. Those before are counted all the same. */
+static void a_peer_that_answers_now(void **state)
+{
+	(void)state;
+	const struct ipc_claim claim = { .wanted = 1 };
+	struct sockaddr_in there = { .sin_family = AF_INET };
+	socklen_t len = sizeof(there);
+	const uint64_t before = counted(SMCR_REASON_PEER_NO_SMC).connections;
+	int other = socket(AF_INET, SOCK_STREAM, 0);
+	there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(setsockopt(other, IPC_SOL_SMCR, IPC_SO_CLAIM, &claim, sizeof(claim)), 0);
+	assert_int_equal(bind(other, (struct sockaddr *)&there, len), 0);
+	assert_int_equal(listen(other, 64), 0);
+	assert_int_equal(getsockname(other, (struct sockaddr *)&there, &len), 0);
+	int fd = connected(&there, len);
+	assert_int_equal(tell_unasked(fd, 7), ENODATA);
+	struct told told = read_all();
+	assert_int_equal(told.num, 1);
+	assert_int_equal(told.last.unasked, 7);
+	assert_int_equal(told.last.reason, SMCR_REASON_PEER_NO_SMC);
+	assert_int_equal(counted(SMCR_REASON_PEER_NO_SMC).connections, before + 7);
+	close(fd);
+	close(other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(records_tell_user_time_and_reason, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_user_has_a_part_of_the_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(connections_without_a_claim_are_counted, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_peer_that_answers_now, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, setup_group, teardown_group);
 }

@@ -47,6 +47,7 @@
 #define IPC_SO_PLAIN           6
 #define IPC_PLAIN_ACCEPTED     (1 << 0)
 #define IPC_SO_SPOKEN          7
+#define IPC_SO_UNASKED         8
 #define IPC_NEGOTIATED_UNKNOWN 0
 #define IPC_NEGOTIATED_YES     1
 #define IPC_NEGOTIATED_NO      2
@@ -256,7 +257,7 @@ static __always_inline void local_addr(struct bpf_sock_ops *ctx, struct smcr_add
 /* ---- what stays plain TCP */
 
 /* One for each processor, so that processors do not wait for each other. */
-static __always_inline void count_plain(__u32 reason, bool told)
+static __always_inline void count_plain(__u32 reason, __u32 connections, bool told)
 {
 	struct smcr_plain_count *count = bpf_map_lookup_elem(&plain_counts, &reason);
 	if (!count) {
@@ -266,9 +267,9 @@ static __always_inline void count_plain(__u32 reason, bool told)
 	}
 	if (!count)
 		return;
-	__sync_fetch_and_add(&count->connections, 1);
+	__sync_fetch_and_add(&count->connections, connections);
 	if (!told)
-		__sync_fetch_and_add(&count->untold, 1);
+		__sync_fetch_and_add(&count->untold, connections);
 }
 
 /* Two processors at the same time may count only one, but this is only a limit. */
@@ -294,7 +295,7 @@ static __noinline int tell_plain(struct smcr_plain *plain)
 	plain->time = bpf_ktime_get_ns();
 	bool told = has_share(plain->uid) &&
 		    bpf_ringbuf_output(&plain_told, plain, sizeof(*plain), BPF_RB_NO_WAKEUP) == 0;
-	count_plain(plain->reason, told);
+	count_plain(plain->reason, plain->unasked ? plain->unasked : 1, told);
 	return 0;
 }
 
@@ -304,7 +305,7 @@ static __always_inline void plain_of(const struct smcr_sock *sock, struct smcr_p
 	plain->reason = sock->reason;
 	plain->uid = sock->by.uid;
 	plain->process = sock->process;
-	plain->padding = 0;
+	plain->unasked = 0;
 }
 
 /* The handshake of this socket is over. */
@@ -317,7 +318,7 @@ static __always_inline void note_plain(struct bpf_sock_ops *ctx, struct smcr_soc
 	local_addr(ctx, &plain.local);
 	plain.peer_port = bpf_ntohl(LOAD(ctx, remote_port));
 	plain.local_port = LOAD(ctx, local_port);
-	plain.cookie = bpf_get_socket_cookie(ctx);
+	plain.cookie = sock->cookie = bpf_get_socket_cookie(ctx);
 	tell_plain(&plain);
 }
 
@@ -1257,10 +1258,11 @@ static __always_inline bool is_reason_to_step_aside(__u32 reason)
 	}
 }
 
-static __always_inline void note_plain_socket(struct bpf_sock *sk, struct smcr_sock *sock)
+/* @param unasked  0: this connection; else so many others to its peer */
+static __always_inline void note_plain_socket(struct bpf_sock *sk, const struct smcr_sock *sock,
+					      __u32 unasked)
 {
 	struct smcr_plain plain;
-	sock->flags |= SMCR_SOCK_COUNTED;
 	plain_of(sock, &plain);
 	if (sk->family == AF_INET6) {
 		SET_IP6(&plain.local, sk, src_ip6);
@@ -1272,6 +1274,11 @@ static __always_inline void note_plain_socket(struct bpf_sock *sk, struct smcr_s
 	plain.local_port = sk->src_port;
 	plain.peer_port = bpf_ntohs(sk->dst_port);
 	plain.cookie = 0; /* not available to this kind of BPF program */
+	if (unasked) {
+		plain.cookie = sock->cookie;
+		plain.reason = SMCR_REASON_PEER_NO_SMC;
+		plain.unasked = unasked;
+	}
 	tell_plain(&plain);
 }
 
@@ -1298,9 +1305,29 @@ static __always_inline int step_aside(struct bpf_sock *sk, const struct smcr_asi
 	sock->role = aside->flags & IPC_PLAIN_ACCEPTED ? SMCR_SOCK_SERVER : SMCR_SOCK_CLIENT;
 	sock->reason = aside->reason;
 	sock->flags |= SMCR_SOCK_ASIDE;
-	if (!connecting)
-		note_plain_socket(sk, sock);
+	if (!connecting) {
+		sock->flags |= SMCR_SOCK_COUNTED;
+		note_plain_socket(sk, sock, 0);
+	}
 	return 0;
+}
+
+/* IPC_SO_UNASKED. Told once after each handshake of a claimed client, so the number of connections
+ * stays in proportion to those that the kernel has made. */
+static __always_inline int add_unasked(struct bpf_sock *sk, __u32 number)
+{
+	if (!is_tcp(sk))
+		return -EOPNOTSUPP;
+	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, 0);
+	if (!sock || !(sock->flags & SMCR_SOCK_CLAIMED) || sock->role != SMCR_SOCK_CLIENT ||
+	    !(sock->flags & (SMCR_SOCK_COUNTED | SMCR_SOCK_HELD)) || number > SMCR_UNASKED_MAX)
+		return -EINVAL;
+	if (sock->flags & SMCR_SOCK_UNASKED)
+		return -EALREADY;
+	sock->flags |= SMCR_SOCK_UNASKED;
+	if (number)
+		note_plain_socket(sk, sock, number);
+	return sock->reason == SMCR_REASON_PEER_NO_SMC ? 0 : -ENODATA;
 }
 
 /* IPC_SO_SPOKEN, for root and smcrd only. Has no effect on a socket that is not HELD. */
@@ -1353,7 +1380,7 @@ static __always_inline void who_calls(struct caller *caller)
 static __always_inline bool is_private(int name)
 {
 	return name == IPC_SO_CLAIM || name == IPC_SO_BAR || name == IPC_SO_PLAIN ||
-	       name == IPC_SO_SPOKEN;
+	       name == IPC_SO_SPOKEN || name == IPC_SO_UNASKED;
 }
 
 SEC("cgroup/setsockopt")
@@ -1364,6 +1391,7 @@ int smcr_setsockopt(struct bpf_sockopt *ctx)
 		return leave_alone(ctx);
 	const struct smcr_claim *value = ctx->optval;
 	const struct smcr_aside *aside = ctx->optval;
+	const __u32 *number = ctx->optval;
 	struct caller caller = { 0 };
 	int r = -EINVAL;
 	who_calls(&caller);
@@ -1372,6 +1400,9 @@ int smcr_setsockopt(struct bpf_sockopt *ctx)
 	} else if (ctx->optname == IPC_SO_PLAIN) {
 		if ((void *)(aside + 1) <= ctx->optval_end)
 			r = step_aside(ctx->sk, aside, &caller);
+	} else if (ctx->optname == IPC_SO_UNASKED) {
+		if ((void *)(number + 1) <= ctx->optval_end)
+			r = add_unasked(ctx->sk, *number);
 	} else {
 		if ((void *)(value + 1) <= ctx->optval_end) {
 			caller.by.program = value->program;

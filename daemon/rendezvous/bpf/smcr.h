@@ -26,6 +26,7 @@ enum {
 	SMCR_SOCK_HELD = 1 << 9,        /* the peer was promised SMC-R: gate.bpf.c */
 	SMCR_SOCK_LET = 1 << 10,        /* HELD, and its first bytes have passed */
 	SMCR_SOCK_FRESH = 1 << 11,      /* claimed, and no connect() has begun since */
+	SMCR_SOCK_UNASKED = 1 << 12,    /* IPC_SO_UNASKED was told of this handshake */
 };
 
 enum {
@@ -65,6 +66,7 @@ struct smcr_sock {
 	__u64 adopted;     /* if the claim came after listen(): when (bpf_ktime_get_ns()); else 0 */
 	__u32 first;       /* HELD: sequence number of the first byte that the socket sends */
 	__u32 padding;
+	__u64 cookie; /* COUNTED: of the socket, as in struct smcr_plain */
 };
 
 /** Where a claimed listener listens; all-zero address: everywhere. */
@@ -136,7 +138,7 @@ struct smcr_aside {
 };
 
 /** A connection of a socket that was claimed, or should have been, whose handshake has ended as
- * plain TCP. */
+ * plain TCP. Or, after it, that others to the same peer were made before it (IPC_SO_UNASKED). */
 struct smcr_plain {
 	__u64 time;   /* bpf_ktime_get_ns() */
 	__u64 cookie; /* of the socket */
@@ -146,7 +148,7 @@ struct smcr_plain {
 	__u32 reason;                /* enum smcr_reason */
 	__u32 uid;                   /* user that has claimed the socket */
 	struct smcr_process process;
-	__u32 padding;
+	__u32 unasked; /* how many others; 0: this is the connection itself */
 };
 
 /** How many such connections there were for a reason. */
@@ -154,6 +156,9 @@ struct smcr_plain_count {
 	__u64 connections;
 	__u64 untold; /* of these, how many have no struct smcr_plain for lack of room */
 };
+
+/** IPC_UNASKED_MAX. */
+#define SMCR_UNASKED_MAX 32
 
 /** How many struct smcr_plain users with the same hash have. */
 struct smcr_plain_share {
