@@ -2,7 +2,8 @@
 /*
  * The interposed functions that make and close descriptors: they keep the table of descriptors with
  * shared memory up to date (lib/smcr/path.h). Other ways to close (raw system calls, fclose() and
- * others inside the C library) leave an outdated entry, which is noticed when it is used.
+ * others inside the C library) leave an outdated entry, which is noticed when it is used. And they
+ * note what kinds of sockets there are (lib/smcr/unasked.h).
  */
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -12,6 +13,7 @@
 
 #include "lib/smcr/next.h"
 #include "lib/smcr/path.h"
+#include "lib/smcr/unasked.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -24,6 +26,7 @@ static int made(int fd)
 
 EXPORT int socket(int domain, int type, int protocol)
 {
+	pre_unasked_note_socket(domain, type, protocol);
 	return made(pre_next.socket(domain, type, protocol));
 }
 

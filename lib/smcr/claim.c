@@ -56,6 +56,12 @@ void pre_tell_plain(int fd, uint32_t reason, bool accepted)
 		pre_next.setsockopt(fd, IPC_SOL_SMCR, IPC_SO_PLAIN, &plain, sizeof(plain));
 }
 
+int pre_tell_unasked(int fd, uint32_t number)
+{
+	return sys_result(
+		pre_next.setsockopt(fd, IPC_SOL_SMCR, IPC_SO_UNASKED, &number, sizeof(number)));
+}
+
 static int get_private(int fd, int name, int *ret_value)
 {
 	int value = 0;

@@ -44,6 +44,15 @@ int pre_negotiated(int fd);
  */
 void pre_tell_plain(int fd, uint32_t reason, bool accepted);
 
+/**
+ * Tell smcrd how many connections to the same peer were made without a claim before this one, which
+ * was made with a claim and whose handshake is over.
+ * @param number  0..IPC_UNASKED_MAX
+ * @return 0: this peer has not answered the option; -ENODATA: it has, or was not asked; or another
+ *         negative errno: nothing was counted
+ */
+int pre_tell_unasked(int fd, uint32_t number);
+
 /** Was smcrd stopped, or does it hang? `fd` may be any socket. False if that cannot be found
  * out. */
 bool pre_stands_still(int fd);

@@ -18,6 +18,8 @@
 #include "lib/smcr/session.h"
 #include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"
+#include "lib/smcr/unanswered.h"
+#include "lib/smcr/unasked.h"
 #include "lib/smcr/watch.h"
 #include "proto/smcr/reason.h"
 
@@ -192,6 +194,19 @@ static int hand_over(struct attempt *a, int rc)
 	return lost(a);
 }
 
+/* The answer decides whether later connections to this server are asked about. */
+static void note_answer(const struct attempt *a, enum ipc_negotiated negotiated)
+{
+	union ipc_addr to;
+	if ((negotiated != IPC_NEGOTIATED_NO && negotiated != IPC_NEGOTIATED_YES) ||
+	    !pre_unasked_copy(a->addr, a->len, &to))
+		return;
+	if (negotiated == IPC_NEGOTIATED_NO)
+		pre_unasked_plain(a->fd, &to);
+	else
+		pre_unasked_answered(a->fd, &to);
+}
+
 static int connect_claimed(struct attempt *a)
 {
 	int rc = plain_connect(a);
@@ -202,6 +217,7 @@ static int connect_claimed(struct attempt *a)
 		return rc;
 	}
 	enum ipc_negotiated negotiated = pre_negotiated(a->fd);
+	note_answer(a, negotiated);
 	if (negotiated == IPC_NEGOTIATED_NO)
 		return stays_tcp(a, rc, NULL, pre_negotiated_reason(a->fd));
 	struct aside why = { a->asked_fit ? NULL : pre_unfit(a->fd), SMCR_REASON_SOCKET_OPTION };
@@ -263,6 +279,23 @@ static enum pre_claim claim_at_once(const struct attempt *a)
 	if (a->policy == PRE_NEVER || !pre_daemon_known() || pre_may_be_unfit(a->fd))
 		return PRE_CLAIM_UNASKED;
 	return pre_claim_to_connect(a->fd, a->policy);
+}
+
+/* Connect without a claim, if the server has just not answered the option. A claim would tell what
+ * the descriptor is; now it may be anything. A program with libsmcr may want to know why each of
+ * its connections is TCP, so libsmcr always asks.
+ * @return false: it may be a pair end */
+static bool connect_unasked(const struct attempt *a, int *ret_rc)
+{
+	union ipc_addr to;
+	if (a->policy != PRE_PREFER || !pre_sees_calls || !pre_unanswered_any() ||
+	    !pre_unasked_may(a->addr, a->len, &to))
+		return false;
+	int rc = plain_connect(a);
+	if (pre_unasked_made(a->fd, &to, rc))
+		stays_tcp(a, rc, "not asked again so soon", SMCR_REASON_PEER_NO_SMC);
+	*ret_rc = rc;
+	return rc != -EINVAL; /* the error of a Unix socket */
 }
 
 /* ---- connect() on a pair end: asks for the outcome of an earlier connect() */
@@ -330,6 +363,9 @@ static int connect_other(const struct attempt *a)
 int pre_connect(int fd, const struct sockaddr *addr, socklen_t len, enum pre_policy policy)
 {
 	struct attempt attempt = { .fd = fd, .addr = addr, .len = len, .policy = policy };
+	int rc;
+	if (connect_unasked(&attempt, &rc))
+		return rc;
 	/* `addr` may be invalid: it must not be read before the kernel has read it. */
 	attempt.claim = claim_at_once(&attempt);
 	switch (attempt.claim) {

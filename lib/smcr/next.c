@@ -14,6 +14,7 @@
 #include "lib/smcr/pair.h"
 #include "lib/smcr/pending.h"
 #include "lib/smcr/sys.h"
+#include "lib/smcr/unanswered.h"
 #include "proto/ipc/ipc.h"
 
 struct pre_settings pre_settings;
@@ -340,6 +341,7 @@ bool pre_ready(void)
 	read_settings();
 	pre_log_open();
 	pre_pending_open();
+	pre_unanswered_open();
 	errno = saved;
 	atomic_store_explicit(&state, DONE, memory_order_release);
 	return true;

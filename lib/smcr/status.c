@@ -7,7 +7,9 @@
 #include "lib/smcr/replace.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
+#include "lib/smcr/unasked.h"
 #include "lib/smcr/watch.h"
+#include "proto/smcr/reason.h"
 
 static bool may_take_back(int fd, uint64_t cookie)
 {
@@ -41,6 +43,11 @@ static void log_status(int fd, const struct ipc_status *status)
 	}
 }
 
+static bool is_unanswered(const struct ipc_status *status)
+{
+	return status->state == IPC_CONN_RELAY && status->reason == SMCR_REASON_PEER_NO_SMC;
+}
+
 static int status_of(int fd, uint64_t cookie, bool may, struct pre_status *ret_status)
 {
 	struct pre_status status = { 0 };
@@ -50,10 +57,14 @@ static int status_of(int fd, uint64_t cookie, bool may, struct pre_status *ret_s
 	if (rc < 0)
 		return rc;
 	if (tcp >= 0) {
+		struct ipc_pair_name name;
+		int named = pre_pair_name(fd, &name);
 		rc = take_back(fd, tcp);
 		if (rc < 0)
 			return rc;
 		status.taken_back = true;
+		if (named == 0 && is_unanswered(&status.ipc))
+			pre_unasked_plain(fd, &name.peer);
 		if (status.ipc.state != IPC_CONN_FAILED)
 			pre_watch_forget(fd);
 	} else if (status.ipc.state != IPC_CONN_CONNECTING) {

@@ -117,6 +117,20 @@ static inline int sys_pread(int fd, void *buf, size_t len, off_t offset)
 	return sys_result(syscall(SYS_pread64, fd, buf, len, offset));
 }
 
+static inline int sys_ioctl(int fd, unsigned long request, void *arg)
+{
+	return sys_result(syscall(SYS_ioctl, fd, request, arg));
+}
+
+/** Can 8 bytes be read there? Changes nothing. @return 0 or -EFAULT */
+static inline int sys_probe(const void *at)
+{
+	const int no_such_change = -1; /* which the kernel finds after it has read the signals */
+	int rc = sys_result(
+		syscall(SYS_rt_sigprocmask, no_such_change, at, NULL, (size_t)(_NSIG / 8)));
+	return rc == -EINVAL ? 0 : -EFAULT;
+}
+
 /** May the process, with its effective ids, write to the file? */
 static inline int sys_may_write(const char *path)
 {

@@ -155,6 +155,18 @@ static int set_bar(int fd, const void *value, socklen_t len)
 	return 0;
 }
 
+static int add_unasked(const void *value, socklen_t len)
+{
+	struct pre_net_option *o = &pre_net_option;
+	uint32_t number;
+	assert_int_equal(len, sizeof(number));
+	memcpy(&number, value, sizeof(number));
+	assert_true(number <= IPC_UNASKED_MAX);
+	o->unasked_told++;
+	o->unasked += number;
+	return o->negotiated == IPC_NEGOTIATED_NO ? 0 : fails(ENODATA);
+}
+
 /* Judge a claim before connect() as smcr.bpf.c does. */
 static int judge_socket(int fd)
 {
@@ -178,6 +190,8 @@ static int set_option(int fd, int level, int name, const void *value, socklen_t 
 		o->plain_told++;
 		return 0;
 	}
+	if (level == IPC_SOL_SMCR && name == IPC_SO_UNASKED && o->answers_unasked)
+		return add_unasked(value, len);
 	if (level != IPC_SOL_SMCR || name != IPC_SO_CLAIM || o->absent)
 		return behind.setsockopt(fd, level, name, value, len);
 	assert_int_equal(len, sizeof(claim));

@@ -50,7 +50,10 @@ struct pre_net_option {
 	bool last_required;
 	int plain_told; /* IPC_SO_PLAIN */
 	struct ipc_plain last_plain;
-	int bars; /* listeners that are barred now */
+	int unasked_told;     /* IPC_SO_UNASKED: how often, */
+	uint32_t unasked;     /* and of how many connections */
+	bool answers_unasked; /* else ENOPROTOOPT, as a smcrd that does not know it */
+	int bars;             /* listeners that are barred now */
 	int last_barred;
 };
 extern struct pre_net_option pre_net_option;
