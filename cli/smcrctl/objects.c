@@ -78,8 +78,8 @@ static char *fallback(const json_t *row)
 	if (!own)
 		return NULL;
 	if (!peer && unasked > 0)
-		return asprintf(&text, "%s; as for %" JSON_INTEGER_FORMAT " before", own, unasked) <
-				       0
+		return asprintf(&text, "%s; the same for %" JSON_INTEGER_FORMAT " before it", own,
+				unasked) < 0
 			       ? NULL
 			       : text;
 	if (asprintf(&text, peer ? "%s; the peer says: %s" : "%s", own, peer) < 0)

@@ -119,7 +119,7 @@ told_plain() {
 	# Each row is a connection that was asked about, and those before it that were not.
 	plain b 'length < 500 and any(.unasked > 0) and all(.unasked <= 32)'
 	plain b 'length >= 256 or (map(1 + .unasked) | add) >= '$((count - 32))
-	smcrctl_on b connection | grep -q 'the peer did not offer SMC-R: .*; as for [1-9][0-9]* before'
+	smcrctl_on b connection | grep -q 'the peer did not offer SMC-R: .*; the same for [1-9][0-9]* before it'
 	# -v says so of each connection
 	on b "$RUN" -v "$bench" ask "$SERVER" 7002 100 2>"$HOSTS_DIR/words"
 	[ "$(grep -c '> 10.77.0.1:7002: TCP: .*peer-no-smc: the peer did not offer' "$HOSTS_DIR/words")" = 100 ]
