@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A TCP proxy for one connection. It spoils the bytes to the client once, at byte 100003.
+"""A TCP proxy for one connection. It spoils the bytes to the client once, at byte 100003, or resets both connections.
 
-    bad_proxy.py LISTEN_ADDRESS PORT ADDRESS PORT none|lose|double|flip|truncate
+    bad_proxy.py LISTEN_ADDRESS PORT ADDRESS PORT none|lose|double|flip|truncate|reset
 """
 import select
 import socket
+import struct
 import sys
 
 AT = 100003
@@ -37,6 +38,10 @@ def main():
             server.sendall(data)
         if server in ready:
             start += server.recv(65536)
+            if how == "reset" and len(start) > AT:
+                for sock in client, server:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                return
             if not spoiled and len(start) > AT + 10000:
                 start = start[:AT] + spoil(how, start[AT:])
                 spoiled = True

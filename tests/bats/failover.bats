@@ -52,6 +52,38 @@ idle() {
 	grep -q 'bytes of 17 of the trailer' "$HOSTS_DIR/client-truncate.out"
 }
 
+# steady_says NAME PATTERN: does a line of its output match?
+steady_says() {
+	grep -q "$2" "$HOSTS_DIR/$1.out"
+}
+
+@test "steady allows resets with --mortal, and measures how long pings and new connections take" {
+	local proxy_pid
+	hosts_up 1500
+	steady_start server a -- serve "$SERVER" 7100 --mortal
+	start_on a python3 "$BATS_TEST_DIRNAME/bad_proxy.py" "$SERVER" 7200 "$SERVER" 7100 reset
+	proxy_pid=$!
+	until_true 10 tcp_listens a 7200
+	# Its connection is reset; then nobody listens there, and later another server does.
+	steady_start client b -- connect "$SERVER" 7200 --bulk 1 --mortal
+	until_true 20 steady_says client '^reset .* recv: Connection reset by peer'
+	until_true 20 steady_says client '^reset .* connect: Connection refused'
+	until_true 20 steady_says server '^reset '
+	wait "$proxy_pid"
+	steady_start other a -- serve "$SERVER" 7200
+	until_true 20 on a sh -c 'ss -Htn state established sport = :7200 | grep -q .'
+	steady_start visitor b -- visit "$SERVER" 7100 --count 2
+	steady_start tidy b -- connect "$SERVER" 7100 --pingpong 1
+	steady_stop tidy
+	steady_mark visitor here >/dev/null
+	steady_says visitor '^mark here .* ping [0-9]* [0-9]* [0-9]* setup [0-9]* [0-9]* [0-9]* resets 0$'
+	steady_stop visitor
+	steady_stop client
+	steady_says client '^total .* errors 0 resets [1-9]'
+	steady_stop other
+	steady_stop server
+}
+
 # readers: in addition to the connections of steady_pair 2 2, make connections of b on which nothing is sent, and
 # others on which data stream, with programs blocked in read() or epoll_wait(). Their process ids go to READERS.
 # Make a slow stream too: all other connections may be waiting for the peer when the paths are lost, and a host that

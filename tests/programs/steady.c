@@ -3,15 +3,19 @@
  * Ordinary TCP connections that run until told to stop, while a test breaks links. They check that
  * every byte arrives once and in order, and measure for how long nothing arrives.
  *
- *   steady serve ADDRESS PORT [--gap MS]
- *   steady connect ADDRESS PORT [--bulk N] [--pingpong N] [--rate KBPS] [--pace US] [--gap MS]
- *   steady visit ADDRESS PORT [--count MESSAGES] [--pace US] [--gap MS]
+ *   steady serve|connect|visit ADDRESS PORT [OPTIONS]
  *
+ *   serve       answer what the others send
  *   connect     N bulk connections with a stream each way, and N ping-pong connections of 64 bytes
  *   visit       one ping-pong connection after the other, of MESSAGES each
+ *   --bulk, --pingpong   connect: how many connections of each kind (0)
+ *   --count     visit: messages on each connection (100)
  *   --rate      rate of each bulk stream in 1000 bytes a second (10000); 0: as fast as possible
  *   --pace      time from an answer to the next ping (1000)
  *   --gap       report when nothing arrives on a connection for at least this long (100)
+ *   --tick      how often bytes and pings that are due are sent, in microseconds (1000)
+ *   --mortal    connections may be reset: that is counted, and the client makes others instead.
+ *               Wrong bytes and an end of file before its time are errors as always.
  *
  * Bytes show their place: word number i of a stream is (i + key) * ODD, with a key of its own for
  * each connection and direction. So a receiver of a wrong byte also knows which place of the stream
@@ -19,15 +23,19 @@
  * much it has received and sent.
  *
  * Commands on standard input: "mark LABEL" prints the longest time without arrival since the last
- * mark; "stop" (or SIGTERM) ends in order. Lines on standard output; times of day in seconds since
- * 1970, lengths in microseconds:
+ * mark, and how long pings and new connections have taken since then; "stop" (or SIGTERM) ends in
+ * order. Lines on standard output; times of day in seconds since 1970, lengths in microseconds:
  *
  *   ready                                         connected, or listening
  *   gap END LENGTH KIND NUMBER                    nothing arrived for LENGTH, until END
- *   mark LABEL pingpong LENGTH bulk LENGTH late LENGTH
- *                                                 late: longest delay until this process was woken
+ *   mark LABEL pingpong LENGTH bulk LENGTH late LENGTH ping LENGTHS setup LENGTHS resets N
+ *                                                 late: longest delay until this process was woken;
+ *                                                 ping: until a ping was answered; setup: from
+ *                                                 connect() to the first answer; LENGTHS: median,
+ *                                                 99 %, longest
+ *   reset TIME KIND NUMBER sent N received N: TEXT
  *   error TIME KIND NUMBER sent N received N: TEXT
- *   total connections N sent N received N errors N
+ *   total connections N sent N received N errors N resets N
  *
  * Exit status 0: every connection ended in order and all bytes were right; 1: not; 2: usage.
  */
@@ -53,9 +61,10 @@
 #define HELLO       16
 #define STRAY_MAX   32 /* wrong bytes that are kept to find their place: two words, unaligned */
 #define TRAILER     17
-#define TICK_US     1000
 #define BURST       (512 * 1024)
 #define PATIENCE_US 60000000 /* a connection on which nothing arrives for so long has failed */
+#define AGAIN_US    500000   /* pause before another connection in place of one that was reset */
+#define SAMPLES_MAX 65536
 #define ODD         0x9E3779B97F4A7C15u
 
 enum kind { PINGPONG, BULK, KINDS };
@@ -72,6 +81,8 @@ struct flow {
 	uint64_t sent, received;
 	uint64_t credit, credit_at; /* bulk: bytes that may be sent; when that was computed */
 	uint64_t ping_at;           /* pingpong: when the next ping is due */
+	uint64_t connect_at;        /* client: when connect() was called */
+	uint64_t pinged_at;         /* client: when the last ping was sent */
 	bool full;                  /* the socket takes no more bytes at present */
 	bool broken;                /* the socket will never take bytes again; recv() tells why */
 	bool shut;                  /* the own direction has ended */
@@ -85,20 +96,32 @@ struct flow {
 };
 
 static struct {
-	bool server, visit;
+	bool server, visit, mortal;
 	struct sockaddr_in addr;
 	uint32_t bulk, pingpong, rate;
-	uint64_t pace, gap, count;
-} opt = { .rate = 10000, .pace = 1000, .gap = 100000, .count = 100 };
+	uint64_t pace, gap, count, tick;
+} opt = { .rate = 10000, .pace = 1000, .gap = 100000, .count = 100, .tick = 1000 };
 
 static struct flow *flows[FLOWS_MAX];
 static size_t num_flows;
 static int listener = -1;
 static volatile sig_atomic_t stopping;
 static struct {
-	uint64_t connections, sent, received, errors;
+	uint64_t connections, sent, received, errors, resets;
 } total;
 static uint64_t worst[KINDS], worst_late;
+static struct {
+	uint32_t count[KINDS];
+	uint64_t at;
+} again;                /* connections to make in place of those that were reset, and when */
+static uint32_t visits; /* number of the next connection that is made later than the first ones */
+
+/* Lengths since the last mark. The first SAMPLES_MAX count. */
+struct samples {
+	uint32_t us[SAMPLES_MAX];
+	size_t n;
+};
+static struct samples pings, setups;
 
 /* ---- time and output */
 
@@ -126,6 +149,13 @@ static void die(const char *what)
 	exit(1);
 }
 
+static void print_flow(const char *what, const struct flow *f)
+{
+	print_time(what);
+	printf(" %s %" PRIu32 " sent %" PRIu64 " received %" PRIu64 ": ", kind_names[f->kind],
+	       f->number, f->sent, f->received);
+}
+
 /* The connection has failed; only the first report counts. */
 __attribute__((format(printf, 2, 3))) static void flow_fail(struct flow *f, const char *text, ...)
 {
@@ -134,13 +164,30 @@ __attribute__((format(printf, 2, 3))) static void flow_fail(struct flow *f, cons
 		return;
 	f->failed = true;
 	total.errors++;
-	print_time("error");
-	printf(" %s %" PRIu32 " sent %" PRIu64 " received %" PRIu64 ": ", kind_names[f->kind],
-	       f->number, f->sent, f->received);
+	print_flow("error", f);
 	va_start(ap, text);
 	vprintf(text, ap);
 	va_end(ap);
 	putchar('\n');
+}
+
+/* A call has failed with errno. */
+static void flow_call_fail(struct flow *f, const char *call)
+{
+	int error = errno;
+	bool connecting = !strcmp(call, "connect");
+	if (!opt.mortal || f->failed || (error != ECONNRESET && !connecting)) {
+		flow_fail(f, "%s: %s", call, strerror(error));
+		return;
+	}
+	f->failed = true;
+	total.resets++;
+	print_flow("reset", f);
+	printf("%s: %s\n", call, strerror(error));
+	if (!f->server && !opt.visit) {
+		again.count[f->kind]++;
+		again.at = now_us() + AGAIN_US;
+	}
 }
 
 /* ---- content */
@@ -303,12 +350,13 @@ static void flow_connect(enum kind kind, uint32_t number)
 	struct flow *f = flow_new(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
 	f->kind = kind;
 	f->number = number;
+	f->connect_at = now_us();
 	if (f->fd < 0)
 		die("socket");
 	if (connect(f->fd, (struct sockaddr *)&opt.addr, sizeof(opt.addr)) < 0)
-		flow_fail(f, "connect: %s", strerror(errno));
+		flow_call_fail(f, "connect");
 	else if (send(f->fd, hello, sizeof(hello), MSG_NOSIGNAL) != HELLO)
-		flow_fail(f, "send: %s", strerror(errno));
+		flow_call_fail(f, "send");
 	flow_start(f, kind, number, opt.rate);
 }
 
@@ -358,6 +406,8 @@ static uint64_t due(struct flow *f, uint64_t now)
 		return 0;
 	if (f->rate == 0)
 		return CHUNK;
+	if (now - f->credit_at < opt.tick)
+		return f->credit;
 	f->credit += (now - f->credit_at) * f->rate / 1000;
 	f->credit_at = now;
 	if (f->credit > BURST)
@@ -394,7 +444,7 @@ static ssize_t send_bytes(struct flow *f, const uint8_t *buf, size_t len)
 		return 0;
 	}
 	if (n < 0)
-		flow_fail(f, "send: %s", strerror(errno));
+		flow_call_fail(f, "send");
 	return n;
 }
 
@@ -413,6 +463,8 @@ static void send_due(struct flow *f)
 	uint64_t now = now_us(), want = due(f, now);
 	if (f->trailer_left > 0)
 		send_trailer(f);
+	if (f->sent == f->received)
+		f->pinged_at = now;
 	for (uint64_t left = want; left > 0 && !f->full && !f->failed;) {
 		size_t len = left < CHUNK ? (size_t)left : CHUNK;
 		fill(buf, len, f->tx_key, f->sent);
@@ -461,6 +513,21 @@ static void at_end_of_file(struct flow *f)
 	}
 }
 
+static void sample(struct samples *samples, uint64_t since)
+{
+	if (samples->n < SAMPLES_MAX)
+		samples->us[samples->n++] = (uint32_t)(now_us() - since);
+}
+
+/* Client: all of a ping has come back. */
+static void note_answer(struct flow *f)
+{
+	sample(&pings, f->pinged_at);
+	if (f->received == PING)
+		sample(&setups, f->connect_at);
+	f->ping_at = now_us() + opt.pace;
+}
+
 /* Receive at most a few chunks, so that other connections get their turn. */
 static void receive(struct flow *f)
 {
@@ -470,7 +537,7 @@ static void receive(struct flow *f)
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n < 0) {
-			flow_fail(f, "recv: %s", strerror(errno));
+			flow_call_fail(f, "recv");
 			return;
 		}
 		if (n == 0) {
@@ -481,8 +548,9 @@ static void receive(struct flow *f)
 		size_t taken = f->known || !f->server ? 0 : take_hello(f, buf, (size_t)n);
 		if (!f->failed && taken < (size_t)n)
 			check(f, buf + taken, (size_t)n - taken);
-		if (f->kind == PINGPONG && f->received == f->sent)
-			f->ping_at = now_us() + opt.pace;
+		if (f->kind == PINGPONG && !f->server && f->received == f->sent &&
+		    f->stray_len == 0)
+			note_answer(f);
 		if ((size_t)n < sizeof(buf))
 			return;
 	}
@@ -496,6 +564,26 @@ static void stop(int sig)
 	stopping = 1;
 }
 
+static int by_length(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return (x > y) - (x < y);
+}
+
+/* Print median, 99th percentile and the longest, and forget them. */
+static void print_samples(const char *what, struct samples *samples)
+{
+	size_t n = samples->n;
+	if (n == 0) {
+		printf(" %s - - -", what);
+		return;
+	}
+	qsort(samples->us, n, sizeof(samples->us[0]), by_length);
+	printf(" %s %" PRIu32 " %" PRIu32 " %" PRIu32, what, samples->us[(n - 1) / 2],
+	       samples->us[(n * 99 + 99) / 100 - 1], samples->us[n - 1]);
+	samples->n = 0;
+}
+
 /* Print the longest times without arrival, including those that still last. */
 static void mark(const char *label)
 {
@@ -506,8 +594,11 @@ static void mark(const char *label)
 		    now - f->arrived_at > worst[f->kind])
 			worst[f->kind] = now - f->arrived_at;
 	}
-	printf("mark %s pingpong %" PRIu64 " bulk %" PRIu64 " late %" PRIu64 "\n", label,
+	printf("mark %s pingpong %" PRIu64 " bulk %" PRIu64 " late %" PRIu64, label,
 	       worst[PINGPONG], worst[BULK], worst_late);
+	print_samples("ping", &pings);
+	print_samples("setup", &setups);
+	printf(" resets %" PRIu64 "\n", total.resets);
 	worst[PINGPONG] = worst[BULK] = worst_late = 0;
 }
 
@@ -567,7 +658,7 @@ static void wait_events(bool *commands)
 	static struct pollfd fds[FLOWS_MAX + 2];
 	size_t n = num_flows;
 	uint64_t before = now_us(), took;
-	struct timespec tick = { .tv_nsec = TICK_US * 1000 };
+	struct timespec tick = { .tv_nsec = (long)opt.tick * 1000 };
 	for (size_t i = 0; i < n; i++) {
 		struct flow *f = flows[i];
 		int events = (f->server && f->shut ? 0 : POLLIN) | (f->full ? POLLOUT : 0);
@@ -575,14 +666,14 @@ static void wait_events(bool *commands)
 	}
 	fds[n] = (struct pollfd){ .fd = *commands ? STDIN_FILENO : -1, .events = POLLIN };
 	fds[n + 1] = (struct pollfd){ .fd = listener, .events = POLLIN };
-	if (ppoll(fds, n + 2, num_flows > 0 || opt.visit ? &tick : NULL, NULL) < 0) {
+	if (ppoll(fds, n + 2, num_flows > 0 || !opt.server ? &tick : NULL, NULL) < 0) {
 		if (errno != EINTR)
 			die("poll");
 		return;
 	}
 	took = now_us() - before;
-	if (num_flows > 0 && took > TICK_US && took - TICK_US > worst_late)
-		worst_late = took - TICK_US;
+	if (num_flows > 0 && took > opt.tick && took - opt.tick > worst_late)
+		worst_late = took - opt.tick;
 	for (size_t i = 0; i < n; i++) {
 		if (fds[i].revents & POLLOUT)
 			flows[i]->full = false;
@@ -595,19 +686,32 @@ static void wait_events(bool *commands)
 		accept_one();
 }
 
+static void connect_again(void)
+{
+	if (now_us() < again.at)
+		return;
+	for (int kind = 0; kind < KINDS; kind++) {
+		uint32_t n = again.count[kind];
+		again.count[kind] = 0;
+		while (n-- > 0)
+			flow_connect((enum kind)kind, visits++);
+	}
+}
+
 static void run(void)
 {
 	bool commands = true;
-	uint32_t visits = 0;
 	for (;;) {
 		if (opt.visit && num_flows == 0 && !stopping)
 			flow_connect(PINGPONG, visits++);
+		if (!stopping)
+			connect_again();
 		for (size_t i = 0; i < num_flows; i++)
 			if (!flows[i]->failed && !flows[i]->full)
 				send_due(flows[i]);
 		look_after(now_us());
 		/* A server is told to stop only after its clients have left. */
-		if (num_flows == 0 && (stopping || (!opt.server && !opt.visit)))
+		if (num_flows == 0 && (stopping || (!opt.server && !opt.visit && !opt.mortal)))
 			return;
 		wait_events(&commands);
 		if (opt.server && stopping)
@@ -643,6 +747,8 @@ static bool parse(int argc, char **argv)
 		{ "pace", required_argument, NULL, 'a' },
 		{ "gap", required_argument, NULL, 'g' },
 		{ "count", required_argument, NULL, 'c' },
+		{ "tick", required_argument, NULL, 't' },
+		{ "mortal", no_argument, NULL, 'm' },
 		{ 0 },
 	};
 	int c;
@@ -655,6 +761,8 @@ static bool parse(int argc, char **argv)
 		case 'a': opt.pace = value; break;
 		case 'g': opt.gap = value * 1000; break;
 		case 'c': opt.count = value; break;
+		case 't': opt.tick = value < 500000 ? value : 500000; break;
+		case 'm': opt.mortal = true; break;
 		default: return false;
 		}
 	}
@@ -680,10 +788,11 @@ int main(int argc, char **argv)
 		listen_there();
 	for (uint32_t i = 0; !opt.server && !opt.visit && i < opt.bulk + opt.pingpong; i++)
 		flow_connect(i < opt.bulk ? BULK : PINGPONG, i);
+	visits = opt.bulk + opt.pingpong;
 	puts("ready");
 	run();
 	printf("total connections %" PRIu64 " sent %" PRIu64 " received %" PRIu64 " errors %" PRIu64
-	       "\n",
-	       total.connections, total.sent, total.received, total.errors);
+	       " resets %" PRIu64 "\n",
+	       total.connections, total.sent, total.received, total.errors, total.resets);
 	return total.errors > 0;
 }
