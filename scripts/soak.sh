@@ -17,6 +17,8 @@ cd "$(dirname "$0")/.." || exit 1
 . scripts/hosts.bash
 # shellcheck source=scripts/failover.bash
 . scripts/failover.bash
+# shellcheck source=scripts/soak.bash
+. scripts/soak.bash
 
 FAILOVERS=${FAILOVERS:-100}
 BULK=${BULK:-3}
@@ -27,83 +29,9 @@ OUT=${OUT:-build/soak}
 # shellcheck disable=SC2206
 causes=(${CAUSES:-${FAILOVER_CAUSES[@]}})
 run=$HOSTS_BUILD/bin/smcr-run
-
-keep_evidence() {
-	local host
-	for host in a b; do
-		ctl "$host" -j linkgroup
-		ctl "$host" -j link
-		ctl "$host" -j connection
-		ctl "$host" -j info
-	done >"$OUT/state.json" 2>/dev/null
-	cp "$HOSTS_DIR"/*.log "$HOSTS_DIR"/*.out "$OUT/" 2>/dev/null
-}
-
-fail() {
-	echo "soak: FAILED: $*" >&2
-	keep_evidence
-	tail -n 5 "$HOSTS_DIR/a.log" "$HOSTS_DIR/b.log" >&2
-	ctl a link >&2
-	ctl b link >&2
-	echo "soak: results so far, logs and state are in $OUT" >&2
-	exit 1
-}
-
-finish() {
-	local status=$?
-	trap - EXIT
-	hosts_down
-	exit "$status"
-}
-trap finish EXIT
-trap 'echo "soak: interrupted" >&2; exit 130' INT TERM HUP
-
-[ "$(id -u)" = 0 ] || { echo "soak: needs root" >&2; exit 1; }
-rm -rf "$OUT"
-mkdir -p "$OUT"
-
-# ---- nothing may be left over
-
-# holdings HOST: print what an idle daemon holds, as "name=value" words.
-holdings() {
-	local pid=SMCRD_PID_$1
-	# an idle daemon keeps buffers of a first contact, or later ones, which are four times as large
-	json "$1" info '.info.engine | "memory=\(.memory_used_bytes / 4194304 | ceil)"'
-	json "$1" info '.info.engine | to_entries[] | select(.key | IN("linkgroups", "links", "rmbs",
-		"elements_used", "connections", "queue_pairs", "memory_regions", "timers")) | "\(.key)=\(.value)"'
-	json "$1" info '.info.connections | "pending=\(.pending)", "smcr=\(.smcr)", "relayed=\(.relayed)"'
-	echo "fds=$(find "/proc/${!pid}/fd" -mindepth 1 | wc -l)"
-	echo "tcp=$(on "$1" ss -Htn state connected exclude time-wait | wc -l)"
-	echo "neighbours=$(ip -n "$HOSTS_ID-$1" neigh show nud permanent | wc -l)"
-}
-
-holds_as_before() {
-	holdings "$1" | cmp -s "$OUT/holdings.$1"
-}
-
-# unchanged HOST: do its holdings stay the same for two seconds? Unused buffers are given back after one second.
-unchanged() {
-	holdings "$1" >"$OUT/holdings.$1"
-	sleep 2
-	holds_as_before "$1" && grep -qx connections=0 "$OUT/holdings.$1"
-}
-
-rss_kb() {
-	local pid=SMCRD_PID_$1
-	awk '/^VmRSS/ { print $2 }' "/proc/${!pid}/status"
-}
-
-# Open the same connections and end them in order before anything is measured.
-warm_up() {
-	steady_start warm b "$run" --require -- connect 10.77.0.1 7100 --bulk "$BULK" \
-		--pingpong "$PINGPONG" --rate "$RATE" || fail "cannot connect: $(cat "$HOSTS_DIR/warm.out")"
-	until_true "$FAILOVER_PATIENCE" symmetric || fail "no symmetric link group at the start"
-	steady_stop warm || fail "before any failover: $(cat "$HOSTS_DIR/warm.out")"
-	for host in a b; do
-		until_true "$FAILOVER_PATIENCE" unchanged "$host" || fail "host $host does not become idle"
-		eval "rss_$host=$(rss_kb "$host")"
-	done
-}
+SOAK_NAME=soak
+SOAK_IDLE=connections=0
+SOAK_SOCKETS=
 
 # ---- measuring
 
@@ -181,13 +109,14 @@ report() {
 
 # ---- the run
 
+soak_begin
 hosts_up
 for host in a b; do
 	echo 'rmb_idle_seconds = 1' >"$HOSTS_DIR/$host.conf"
 	smcrd_start "$host" || exit 1
 done
 steady_start server a "$run" -- serve 10.77.0.1 7100 --gap 50 || fail "the server does not start"
-warm_up
+warm_up --bulk "$BULK" --pingpong "$PINGPONG" --rate "$RATE"
 
 steady_start client b "$run" --require -- connect 10.77.0.1 7100 --bulk "$BULK" --pingpong "$PINGPONG" \
 	--rate "$RATE" --gap 50 || fail "cannot connect: $(cat "$HOSTS_DIR/client.out")"
@@ -201,20 +130,9 @@ for name in visitor client; do
 	steady_stop "$name" || fail "$name: $(grep -v '^mark\|^gap' "$HOSTS_DIR/$name.out")"
 	echo "$name: $(grep ^total "$HOSTS_DIR/$name.out")"
 done
-for host in a b; do
-	until_true "$FAILOVER_PATIENCE" holds_as_before "$host" ||
-		fail "host $host: left over: $(holdings "$host" | diff "$OUT/holdings.$host" - | tr '\n' ' ')"
-	before=rss_$host
-	after=$(rss_kb "$host")
-	echo "smcrd on host $host: resident $((${!before} / 1024)) MiB before, $((after / 1024)) MiB after"
-	[ "$after" -le $((${!before} + 16384)) ] || fail "host $host: memory has grown"
-done
+nothing_is_left 16
 steady_stop server || fail "server: $(grep -v '^mark\|^gap' "$HOSTS_DIR/server.out")"
-for host in b a; do
-	pid=SMCRD_PID_$host
-	kill "${!pid}"
-	wait "${!pid}" || fail "smcrd on host $host ends with status $?"
-done
+daemons_end b a
 keep_evidence
 report | tee "$OUT/report"
 printf '\nsoak: %d failovers in %d s: no byte lost, no connection reset, nothing left over\n' \
