@@ -12,6 +12,7 @@
 #   make bench-vm   speed against the kernel's SMC-R in the same virtual machines; needs root
 #   make compat     real programs over TCP, over fallback and over SMC-R: are their results the same?
 #   make soak FAILOVERS=n  links cut and mended under traffic between two hosts; needs root
+#   make endure HOURS=n  failovers, kills, reloads and attackers for hours; do memory and latency stay? needs root
 #   make hostile    hostile users, programs, peers and packets beside verified traffic; SEED=n; needs root
 #   make mutate     is the code broken on purpose noticed? RANDOM=n SEED=n FILES=..; needs root
 #   make analyze    static analysis: gcc -fanalyzer and clang-tidy, each finding mended or explained
@@ -32,6 +33,7 @@ PKG_CONFIG ?= pkg-config
 SEEDS ?= 200
 FUZZ_SECONDS ?= 60
 FAILOVERS ?= 100
+HOURS ?= 8
 RESTARTS ?= 100
 
 VERSION := 0.1.0
@@ -123,7 +125,7 @@ BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
 LIBSMCR_SONAME := libsmcr.so.0
 LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
-.PHONY: all tests check quickcheck compat demo bench soak hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm shell-check install uninstall dist deb check-deb check-deb-vm clean \
+.PHONY: all tests check quickcheck compat demo bench soak endure hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm shell-check install uninstall dist deb check-deb check-deb-vm clean \
 	format format-check deps check-deps model analyze mutate mutate-settings
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -342,6 +344,10 @@ bench: check-deps
 soak: check-deps
 	$(MAKE) -j$$(nproc) all tests
 	FAILOVERS=$(FAILOVERS) scripts/soak.sh
+
+endure: check-deps
+	$(MAKE) -j$$(nproc) all tests
+	HOURS=$(HOURS) $(if $(SEED),SEED=$(SEED)) scripts/endure.sh
 
 # ATTACKS= some of them only, SEED=n
 hostile: check-deps

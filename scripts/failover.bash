@@ -21,6 +21,8 @@ FAILOVER_CAUSES=(carrier-a silent-a delete-a down-b oneway-b failover-a remove-a
 	disorderly-a disorderly-b stop-a stop-b)
 # Seconds to wait for a condition. Hosts need much less; a busy machine may need all of it.
 FAILOVER_PATIENCE=${FAILOVER_PATIENCE:-60}
+# Which link groups are meant, as a condition for jq, if there may be others.
+FAILOVER_GROUPS=${FAILOVER_GROUPS:-true}
 
 # ---- what smcrd says
 
@@ -42,22 +44,40 @@ ctl() {
 symmetric() {
 	local host
 	for host in a b; do
-		json "$host" linkgroup -e '.linkgroup | length == 1 and .[0].type == "symmetric"
-			and .[0].links == 2' >/dev/null || return 1
-		json "$host" link -e '.link | length == 2 and all(.state == "active")
-			and ([.[].rnic] | unique | length) == 2' >/dev/null || return 1
+		symmetric_on "$host" || return 1
 	done
+}
+
+# groups_meant HOST: the ids of the link groups that are meant, as a JSON array.
+groups_meant() {
+	json "$1" linkgroup -c "[.linkgroup[] | select($FAILOVER_GROUPS) | .id]"
+}
+
+# symmetric_on HOST: does that host say so?
+symmetric_on() {
+	local groups
+	json "$1" linkgroup -e "[.linkgroup[] | select($FAILOVER_GROUPS)] |"' length == 1 and .[0].type == "symmetric"
+		and .[0].links == 2' >/dev/null && groups=$(groups_meant "$1") || return 1
+	json "$1" link -e --argjson groups "$groups" '[.link[] | select(.linkgroup | IN($groups[]))] | length == 2 and
+		all(.state == "active") and ([.[].rnic] | unique | length) == 2' >/dev/null
+}
+
+# active_link HOST NIC FILTER: what FILTER says of the active link on that NIC.
+active_link() {
+	local groups
+	groups=$(groups_meant "$1") || return 1
+	json "$1" link --argjson groups "$groups" --arg rnic "soft:eth$2" '[.link[] | select(.rnic == $rnic and
+		.state == "active" and (.linkgroup | IN($groups[])))][0] | '"$3"
 }
 
 # link_on HOST NIC: GROUP/NUMBER of the active link on that NIC.
 link_on() {
-	json "$1" link '[.link[] | select(.rnic == "soft:eth'"$2"'" and .state == "active")][0] |
-		"\(.linkgroup)/\(.number)"'
+	active_link "$1" "$2" '"\(.linkgroup)/\(.number)"'
 }
 
 # queue_pair HOST NIC: number of the queue pair of the active link on that NIC.
 queue_pair() {
-	json "$1" link '[.link[] | select(.rnic == "soft:eth'"$2"'" and .state == "active")][0].local_qpn'
+	active_link "$1" "$2" .local_qpn
 }
 
 # link_is_lost: is the link that CUT_QPN_a and CUT_QPN_b name gone from both hosts?
