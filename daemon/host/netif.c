@@ -188,7 +188,8 @@ static int watch_init(struct netif_watch *watch, struct event_base *base)
 	watch->sock = nl_socket_alloc();
 	if (!watch->sock || nl_connect(watch->sock, NETLINK_ROUTE) < 0)
 		return -EIO;
-	if (nl_cache_mngr_alloc(NULL, NETLINK_ROUTE, NL_AUTO_PROVIDE, &watch->manager) < 0)
+	/* Without NL_AUTO_PROVIDE: the caches are for this thread alone. */
+	if (nl_cache_mngr_alloc(NULL, NETLINK_ROUTE, 0, &watch->manager) < 0)
 		return -EIO;
 	if (nl_cache_mngr_add(watch->manager, "route/link", link_changed, watch, &watch->links) <
 		    0 ||

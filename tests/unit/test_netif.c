@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
+#include <netlink/cache.h>
 #include <netlink/errno.h>
 #include <netlink/netlink.h>
 #include <stdio.h>
@@ -702,10 +703,21 @@ static void overrun(void **state)
 	assert_int_equal(netif_by_name(watch, "t0", &t0), -ENODEV);
 }
 
+/* libnl counts the users of an interface without atomic operations. RNICs read their interface's
+ * addresses in threads of their own, and libnl would let these addresses use interfaces of a cache
+ * that is offered to all. */
+static void the_caches_are_not_offered_to_other_threads(void **state)
+{
+	(void)state;
+	assert_null(nl_cache_mngt_require_safe("route/link"));
+	assert_null(nl_cache_mngt_require_safe("route/addr"));
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
+		CASE(the_caches_are_not_offered_to_other_threads),
 		CASE(carrier),
 		CASE(addresses_mtu_and_name),
 		CASE(deleted_and_made_again),
