@@ -11,6 +11,7 @@
 #   HOURS (8)         how long, such as 0.5, but at least until each disturbance has happened once
 #   SEED              decides the order (the time of day); it is printed
 #   BULK (2), PINGPONG (3), RATE (400)   connections between a and b, and kB/s each way on each of BULK
+#   ONLY              only these disturbances
 #   PAUSE (2)         seconds without a disturbance after each
 #   SAMPLE (5)        seconds between two samples
 #   GROWN_MIB (8), SLOWER (2)   most that memory may grow, in MiB, and latency, as a factor (scripts/endure-report.py)
@@ -51,8 +52,10 @@ FAILOVER_GROUPS=".role == \"server\" and (.peer | IN(\"$B\", \"10.77.0.12\")) or
 HOSTS_PATIENCE=${HOSTS_PATIENCE:-10}
 ATTACKER=65534 # the user who attacks
 RANDOM=$((SEED % 32768))
-DISTURBANCES=(failover programs crowd reload local clc roce daemon)
+# shellcheck disable=SC2206
+DISTURBANCES=(${ONLY:-failover programs crowd reload local clc roce daemon})
 OFTEN=(failover failover failover failover programs crowd) # happen so many times more
+[ -z "${ONLY:-}" ] || OFTEN=()
 declare -A happened=()
 attacks=0 vain=0
 
