@@ -44,6 +44,10 @@ def tenths(values):
     return [[v for v in part if v is not None] for part in (values[:size], values[-size:])]
 
 
+def digits(value):
+    return f"{value:.4g}" if value < 1000 else f"{value:.0f}"
+
+
 def pairs(columns, name, judge):
     first, last = tenths(columns[name])
     return (judge(first), judge(last)) if first and last else (None, None)
@@ -71,7 +75,7 @@ def trend(columns, args):
     good = True
     print("| | first tenth | last tenth | |\n|---|--:|--:|---|")
     for title, first, last, right in lines(columns, args):
-        print(f"| {title} | {first:.4g} | {last:.4g} | {'' if right else 'GROWN'} |")
+        print(f"| {title} | {digits(first)} | {digits(last)} | {'' if right else 'GROWN'} |")
         good = good and right
     return good
 
