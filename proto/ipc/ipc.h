@@ -301,7 +301,8 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
  * namespace, the kernel answers ENOPROTOOPT or EOPNOTSUPP.
  *
  * IPC_SO_CLAIM has to be set before connect() or listen() and holds for the life of the socket,
- * with IPC_CLAIM_TO_CONNECT for one connect() that sends a SYN. On a socket that listens already it
+ * with IPC_CLAIM_TO_CONNECT for one connect() that sends a SYN. A listener's claim does not hold
+ * for connect(), nor a claim with this flag for listen(). On a socket that listens already a claim
  * holds for later connections (if the socket was never claimed before: since kernel 6.12). Errors:
  * EOPNOTSUPP: not a TCP socket (MPTCP is not); EISCONN: too late; EPERM: barred; EINVAL; ENOMEM.
  * The first two are checked first, so they tell what kind of socket it is.

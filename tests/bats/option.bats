@@ -336,6 +336,37 @@ raw_syn() {
 	[ "$(options wire syn | grep -c "$OPTION")" = 1 ]
 }
 
+@test "a claim for connect() does not hold for listen(), nor a listener's claim for connect()" {
+	tell server 'socket tcp'
+	tell server claim-to-connect
+	tell server 'bind 10.77.0.2 7029'
+	tell server listen
+	meet 7029 claim
+	tell server negotiated 'ok unknown'
+	tell client negotiated 'ok no'
+	part
+	tell server claim
+	meet 7029 claim
+	both 'ok yes'
+	part
+	# The listener becomes a client, first without a claim for that.
+	tell client 'socket tcp'
+	tell client claim
+	tell client 'bind 10.77.0.1 7030'
+	tell client listen
+	tell server disconnect
+	tell server 'connect 10.77.0.1 7030'
+	tell client accept
+	tell client negotiated 'ok no'
+	tell server negotiated 'ok unknown'
+	tell server disconnect
+	tell client parent
+	tell server claim-to-connect
+	tell server 'connect 10.77.0.1 7030'
+	tell client accept
+	both 'ok yes'
+}
+
 @test "a skipped peer: no option sent or answered until the time is over or it is taken back" {
 	serve 7012 claim
 	capture_start b eth0 wire tcp port 7012

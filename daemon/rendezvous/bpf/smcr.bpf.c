@@ -539,11 +539,12 @@ static __always_inline void hold(struct bpf_sock_ops *ctx, struct smcr_sock *soc
 
 /* ---- client */
 
-/* A claim for connect() has had its connect(). Whoever calls the next one, in whatever process, may
- * not expect CLC. */
+/* A claim for connect() has had its connect(), or the claim was a listener's. Whoever calls the
+ * next connect(), in whatever process, may not expect CLC. */
 static __always_inline bool is_used_up(const struct smcr_sock *sock)
 {
-	return (sock->by.flags & IPC_CLAIM_TO_CONNECT) && !(sock->flags & SMCR_SOCK_FRESH);
+	bool ends = (sock->by.flags & IPC_CLAIM_TO_CONNECT) || sock->role == SMCR_SOCK_SERVER;
+	return ends && !(sock->flags & SMCR_SOCK_FRESH);
 }
 
 static __always_inline void end_claim(struct bpf_sock_ops *ctx, struct smcr_sock *sock)
@@ -804,6 +805,11 @@ static __always_inline void on_listen(struct bpf_sock_ops *ctx)
 	int one = 1, have = 0;
 	if (!sock)
 		return;
+	/* Whoever accepts, in whatever process, may not expect CLC. */
+	if (sock->by.flags & IPC_CLAIM_TO_CONNECT) {
+		end_claim(ctx, sock);
+		return;
+	}
 	/* Without the saved SYN, repeated SYN-ACKs would lack the option. The program itself may
 	 * have set this. */
 	if (bpf_getsockopt(ctx, SOL_TCP, TCP_SAVE_SYN, &have, sizeof(have)) || !have)
@@ -1184,7 +1190,9 @@ static __always_inline int claim(struct bpf_sock *sk, const struct caller *calle
 		adopt_listener(sk, sock);
 	else if (sk->state == BPF_TCP_LISTEN)
 		retell_listener(sk, sock);
-	sock->flags |= SMCR_SOCK_CLAIMED | SMCR_SOCK_FRESH;
+	sock->flags |= SMCR_SOCK_CLAIMED;
+	if (sk->state != BPF_TCP_LISTEN)
+		sock->flags |= SMCR_SOCK_FRESH;
 	return 0;
 }
 
