@@ -7,6 +7,7 @@
 #include "lib/smcr/replace.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
+#include "lib/smcr/unanswered.h"
 #include "lib/smcr/unasked.h"
 #include "lib/smcr/watch.h"
 #include "proto/smcr/reason.h"
@@ -48,6 +49,20 @@ static bool is_unanswered(const struct ipc_status *status)
 	return status->state == IPC_CONN_RELAY && status->reason == SMCR_REASON_PEER_NO_SMC;
 }
 
+static bool is_answered(const struct ipc_status *status)
+{
+	return status->state == IPC_CONN_SMCR || status->state == IPC_CONN_OPEN ||
+	       (status->state == IPC_CONN_RELAY && status->reason != SMCR_REASON_PEER_NO_SMC);
+}
+
+/* An answer of the server to a connect() in the background. */
+static void note_answer(int fd)
+{
+	struct ipc_pair_name name;
+	if (pre_pair_name(fd, &name) == 0)
+		pre_unanswered_break(&name.peer);
+}
+
 static int status_of(int fd, uint64_t cookie, bool may, struct pre_status *ret_status)
 {
 	struct pre_status status = { 0 };
@@ -68,6 +83,8 @@ static int status_of(int fd, uint64_t cookie, bool may, struct pre_status *ret_s
 		if (status.ipc.state != IPC_CONN_FAILED)
 			pre_watch_forget(fd);
 	} else if (status.ipc.state != IPC_CONN_CONNECTING) {
+		if (news && is_answered(&status.ipc))
+			note_answer(fd);
 		pre_pending_settle(fd, cookie);
 		pre_watch_forget(fd);
 	}

@@ -195,6 +195,22 @@ void pre_unanswered_confirm(const union ipc_addr *to, uint64_t now)
 	}
 }
 
+void pre_unanswered_break(const union ipc_addr *to)
+{
+	const struct found found = find(to);
+	if (!found.word)
+		return;
+	uint64_t word = atomic_load(found.word);
+	for (;;) {
+		struct place place = unpack(word);
+		if (place.tag != found.tag || place.streak == 0)
+			return;
+		place.streak = 0;
+		if (atomic_compare_exchange_weak(found.word, &word, pack(&place)))
+			return;
+	}
+}
+
 uint32_t pre_unanswered_end(const union ipc_addr *to)
 {
 	const struct found found = find(to);

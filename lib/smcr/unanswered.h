@@ -55,6 +55,10 @@ bool pre_unanswered_plain(const union ipc_addr *to, uint64_t now, uint32_t *ret_
 /** The server has not answered. */
 void pre_unanswered_confirm(const union ipc_addr *to, uint64_t now);
 
+/** The server has answered a connection that is out of reach by now: ask each time again. What was
+ * counted stays, to be told later. */
+void pre_unanswered_break(const union ipc_addr *to);
+
 /** The server has answered, or it was not asked for another reason: ask each time again.
  * @return how many connections went without a question and have not been told */
 uint32_t pre_unanswered_end(const union ipc_addr *to);

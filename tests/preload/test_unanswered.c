@@ -112,6 +112,22 @@ static void an_answer_ends_it(void **state)
 	assert_true(pre_unanswered_skip(&to, clock_now));
 }
 
+/* The same, but nobody can be told of the number now. */
+static void an_answer_in_the_background_ends_it(void **state)
+{
+	(void)state;
+	const union ipc_addr to = server_of(9);
+	pre_unanswered_break(&to);
+	ask_often(&to, STREAK, 1);
+	assert_int_equal(skip_all(&to), IPC_UNASKED_MAX);
+	pre_unanswered_break(&to);
+	assert_int_equal(ask(&to), IPC_UNASKED_MAX);
+	ask_often(&to, STREAK - 2, 1);
+	assert_false(pre_unanswered_skip(&to, clock_now));
+	assert_int_equal(ask(&to), 0);
+	assert_true(pre_unanswered_skip(&to, clock_now));
+}
+
 /* Until smcrd has said that it is the server who does not answer, each connection is asked about.
  */
 static void nothing_without_confirmation(void **state)
@@ -470,6 +486,32 @@ static void pair_ends(void **state)
 	close(peer);
 }
 
+static void connect_answered_in_background(void)
+{
+	pre_net_option.negotiated = IPC_NEGOTIATED_UNKNOWN;
+	int fd = pre_net_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK);
+	assert_int_equal(pre_net_connect(fd, &server), EINPROGRESS);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	pre_net_wait(fd, POLLOUT);
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	close(fd);
+	close(pre_net_accept_plain(listener));
+	connections++;
+	pre_net_option.negotiated = IPC_NEGOTIATED_NO;
+}
+
+/* An address with several servers, one of which speaks SMC-R: no answer is missed. */
+static void answers_in_the_background(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		for (int n = 0; n < STREAK - 1; n++)
+			connect_plain();
+		connect_answered_in_background();
+	}
+	assert_int_equal(pre_net_option.claims, connections);
+}
+
 /* connect() of a non-blocking socket goes on in the background, and a later one asks for its
  * outcome. Together they are one connection. */
 static void in_the_background(void **state)
@@ -511,6 +553,7 @@ int main(void)
 		cmocka_unit_test(asked_seldom_after_a_streak),
 		cmocka_unit_test(who_connects_seldom_always_asks),
 		cmocka_unit_test(an_answer_ends_it),
+		cmocka_unit_test(an_answer_in_the_background_ends_it),
 		cmocka_unit_test(nothing_without_confirmation),
 		cmocka_unit_test(what_failed_is_not_counted),
 		cmocka_unit_test(addresses_are_told_apart),
@@ -524,6 +567,7 @@ int main(void)
 		TEST_WITHOUT(whole_storage_as_address),
 		TEST_WITHOUT(other_sockets),
 		TEST_WITHOUT(pair_ends),
+		TEST_WITHOUT(answers_in_the_background),
 		TEST_WITHOUT(in_the_background),
 		TEST_WITHOUT(refused_connections),
 	};
