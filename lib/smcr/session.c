@@ -89,6 +89,7 @@ struct session {
 	int socket;
 	int64_t deadline;
 	int64_t look_at; /* when to check whether smcrd stands still */
+	bool still;      /* so it was at the last check */
 	bool wakeable;   /* a signal ends the wait for the answer */
 	bool given;      /* the daemon may have received the request's descriptor */
 	int fd;          /* received with the answer, or -1 */
@@ -99,13 +100,18 @@ struct session {
 	uint8_t payload[IPC_MAX_CLIENT_LEN];
 };
 
+/* Where the whole machine stood still, as a virtual one does while it is moved, this process may
+ * run again before smcrd does. A connection that was given away is lost if smcrd is given up, so
+ * that takes two checks. */
 static int look_for_life(struct session *s)
 {
 	int64_t now = sys_now_ms();
 	if (now < s->look_at)
 		return 0;
+	bool before = s->still;
 	s->look_at = now + LOOK_MS;
-	return pre_stands_still(s->socket) ? -PRE_STANDS_STILL : 0;
+	s->still = pre_stands_still(s->socket);
+	return s->still && (before || !s->given) ? -PRE_STANDS_STILL : 0;
 }
 
 static int wait_for(struct session *s, short events)
@@ -321,7 +327,7 @@ static int ask(uint8_t type, const uint8_t *payload, int len, int fd, int limit_
 	struct session *s = ret_session;
 	s->fd = -1;
 	s->ahead_at = s->ahead_len = 0;
-	s->given = s->wakeable = false;
+	s->given = s->wakeable = s->still = false;
 	s->deadline = sys_now_ms() + limit_ms;
 	s->look_at = type == IPC_HANDOVER ? 0 : INT64_MAX;
 	if (len < 0)

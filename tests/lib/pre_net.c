@@ -211,15 +211,24 @@ static int set_option(int fd, int level, int name, const void *value, socklen_t 
 	return o->cannot_unclaim ? fails(EISCONN) : 0;
 }
 
+static int answer_with(int answer, void *value, socklen_t *len)
+{
+	assert_true(*len >= sizeof(answer));
+	memcpy(value, &answer, sizeof(answer));
+	*len = sizeof(answer);
+	return 0;
+}
+
 static int get_option(int fd, int level, int name, void *value, socklen_t *len)
 {
-	if (level != IPC_SOL_SMCR || name != IPC_SO_NEGOTIATED || pre_net_option.absent)
-		return behind.getsockopt(fd, level, name, value, len);
-	int negotiated = pre_is_tcp(fd) ? pre_net_option.negotiated : IPC_NEGOTIATED_UNKNOWN;
-	assert_true(*len >= sizeof(negotiated));
-	memcpy(value, &negotiated, sizeof(negotiated));
-	*len = sizeof(negotiated);
-	return 0;
+	const struct pre_net_option *o = &pre_net_option;
+	bool ours = level == IPC_SOL_SMCR && !o->absent;
+	if (ours && name == IPC_SO_NEGOTIATED)
+		return answer_with(pre_is_tcp(fd) ? o->negotiated : IPC_NEGOTIATED_UNKNOWN, value,
+				   len);
+	if (ours && name == IPC_SO_STANDS_STILL)
+		return answer_with(o->stands_still && o->stands_still(), value, len);
+	return behind.getsockopt(fd, level, name, value, len);
 }
 
 void pre_net_play_option(void)

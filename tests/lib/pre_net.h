@@ -55,6 +55,7 @@ struct pre_net_option {
 	bool answers_unasked; /* else ENOPROTOOPT, as a smcrd that does not know it */
 	int bars;             /* listeners that are barred now */
 	int last_barred;
+	bool (*stands_still)(void); /* IPC_SO_STANDS_STILL; NULL: smcrd does not */
 };
 extern struct pre_net_option pre_net_option;
 /** Answer these socket options in place of the kernel. Sets all fields to zero. */

@@ -52,6 +52,55 @@ static void test_pair_takes_the_place(void **state)
 	PROVES("SOCK-5");
 }
 
+/* ---- smcrd stands still */
+
+static int looks;
+
+/* The library looks first before it gives the connection away. */
+static bool still_at_the_second_look(void)
+{
+	if (++looks != 2)
+		return false;
+	kill(smcrd.pid, SIGCONT);
+	return true;
+}
+
+static bool still_from_the_second_look_on(void)
+{
+	return ++looks >= 2;
+}
+
+/* The whole machine stood still: the program looks once before smcrd runs again. */
+static void test_smcrd_goes_on_after_one_look(void **state)
+{
+	(void)state;
+	looks = 0;
+	kill(smcrd.pid, SIGSTOP);
+	pre_net_option.stands_still = still_at_the_second_look;
+	int fd = client(), error = pre_net_connect(fd, &server);
+	kill(smcrd.pid, SIGCONT);
+	assert_int_equal(error, 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	assert_true(looks >= 2);
+	int peer = pre_net_accept_plain(listener);
+	pre_net_exchange(fd, peer);
+	close(fd);
+	close(peer);
+}
+
+static void test_smcrd_stands_still_with_a_connection(void **state)
+{
+	(void)state;
+	looks = 0;
+	kill(smcrd.pid, SIGSTOP);
+	pre_net_option.stands_still = still_from_the_second_look_on;
+	int fd = client(), error = pre_net_connect(fd, &server);
+	kill(smcrd.pid, SIGCONT);
+	assert_int_equal(error, ECONNRESET);
+	assert_int_equal(looks, 3);
+	close(fd);
+}
+
 static void test_claim_says_which_program(void **state)
 {
 	char path[PATH_MAX];
@@ -674,6 +723,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_connected_before_the_outcome),
 		TEST(test_pair_takes_the_place),
+		TEST(test_smcrd_goes_on_after_one_look),
+		TEST(test_smcrd_stands_still_with_a_connection),
 		TEST(test_claim_says_which_program),
 		TEST(test_addresses_are_those_of_tcp),
 		TEST(test_short_room_for_a_name),
