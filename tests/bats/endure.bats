@@ -25,7 +25,7 @@ load net
 	local what
 	fake_samples >"$BATS_TEST_TMPDIR/flat.csv"
 	"$BATS_TEST_DIRNAME/../../scripts/endure-report.py" "$BATS_TEST_TMPDIR/flat.csv"
-	for what in a_resident_kib b_descriptors a_timers b_links ping_median_us setup_median_us; do
+	for what in a_resident_kib b_descriptors a_rmbs b_links ping_median_us setup_median_us; do
 		fake_samples "$what" >"$BATS_TEST_TMPDIR/$what.csv"
 		run -1 "$BATS_TEST_DIRNAME/../../scripts/endure-report.py" "$BATS_TEST_TMPDIR/$what.csv"
 		[ "$(grep -c GROWN <<<"$output")" -eq 1 ]
