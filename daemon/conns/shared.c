@@ -466,6 +466,9 @@ enum step shared_rx(struct pump *pump)
 			step = step_rx(pump);
 			continue;
 		}
+		/* A head that lies is not made longer now. If its time were kept, it would be over
+		 * in each turn from then on. */
+		shared->head_due = shared->reader_due = 0;
 		shared->wants_empty = true;
 		step = forward_all(pump);
 		if (step == STEP_MORE)
