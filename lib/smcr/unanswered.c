@@ -99,7 +99,11 @@ bool pre_unanswered_any(void)
 	return at != 0 && pre_unanswered_now() - at < INTERVAL_MS;
 }
 
-bool pre_unanswered_skip(const union ipc_addr *to, uint64_t now)
+/* @return false: the place stays as it is */
+typedef bool edit_fn(struct place *place, uint64_t now);
+
+/* Edit the place of a server. @return false: the server has no place, or `edit` has left it */
+static bool edit_place(const union ipc_addr *to, edit_fn *edit, uint64_t now)
 {
 	const struct found found = find(to);
 	if (!found.word)
@@ -107,29 +111,39 @@ bool pre_unanswered_skip(const union ipc_addr *to, uint64_t now)
 	uint64_t word = atomic_load(found.word);
 	for (;;) {
 		struct place place = unpack(word);
-		if (place.tag != found.tag || place.streak < STREAK ||
-		    since(&place, now) >= INTERVAL_MS || place.unasked >= IPC_UNASKED_MAX)
+		if (place.tag != found.tag || !edit(&place, now))
 			return false;
-		place.unasked++;
 		if (atomic_compare_exchange_weak(found.word, &word, pack(&place)))
 			return true;
 	}
 }
 
+static bool skip(struct place *place, uint64_t now)
+{
+	if (place->streak < STREAK || since(place, now) >= INTERVAL_MS ||
+	    place->unasked >= IPC_UNASKED_MAX)
+		return false;
+	place->unasked++;
+	return true;
+}
+
+bool pre_unanswered_skip(const union ipc_addr *to, uint64_t now)
+{
+	return edit_place(to, skip, now);
+}
+
+static bool uncount(struct place *place, uint64_t now)
+{
+	(void)now;
+	if (place->unasked == 0)
+		return false;
+	place->unasked--;
+	return true;
+}
+
 void pre_unanswered_uncount(const union ipc_addr *to)
 {
-	const struct found found = find(to);
-	if (!found.word)
-		return;
-	uint64_t word = atomic_load(found.word);
-	for (;;) {
-		struct place place = unpack(word);
-		if (place.tag != found.tag || place.unasked == 0)
-			return;
-		place.unasked--;
-		if (atomic_compare_exchange_weak(found.word, &word, pack(&place)))
-			return;
-	}
+	edit_place(to, uncount, 0);
 }
 
 /* Is the answer before this one so short ago that they are in a row? If connections went without a
@@ -137,12 +151,6 @@ void pre_unanswered_uncount(const union ipc_addr *to)
 static bool in_a_row(const struct place *place, uint64_t now)
 {
 	return since(place, now) < (place->unasked ? 2 : 1) * INTERVAL_MS;
-}
-
-static void note_time(const struct place *place, uint64_t now)
-{
-	if (place->streak == STREAK)
-		atomic_store_explicit(&latest, now, memory_order_relaxed);
 }
 
 bool pre_unanswered_plain(const union ipc_addr *to, uint64_t now, uint32_t *ret_number)
@@ -171,44 +179,40 @@ bool pre_unanswered_plain(const union ipc_addr *to, uint64_t now, uint32_t *ret_
 		place.unasked = 0;
 		if (!atomic_compare_exchange_weak(found.word, &word, pack(&place)))
 			continue;
-		note_time(&place, now);
+		if (place.streak == STREAK)
+			atomic_store_explicit(&latest, now, memory_order_relaxed);
 		*ret_number = number;
 		return due;
 	}
 }
 
+static bool confirm(struct place *place, uint64_t now)
+{
+	(void)now;
+	if (place->streak != STREAK - 1)
+		return false;
+	place->streak = STREAK;
+	return true;
+}
+
 void pre_unanswered_confirm(const union ipc_addr *to, uint64_t now)
 {
-	const struct found found = find(to);
-	if (!found.word)
-		return;
-	uint64_t word = atomic_load(found.word);
-	for (;;) {
-		struct place place = unpack(word);
-		if (place.tag != found.tag || place.streak != STREAK - 1)
-			return;
-		place.streak = STREAK;
-		if (!atomic_compare_exchange_weak(found.word, &word, pack(&place)))
-			continue;
-		note_time(&place, now);
-		return;
-	}
+	if (edit_place(to, confirm, now))
+		atomic_store_explicit(&latest, now, memory_order_relaxed);
+}
+
+static bool break_streak(struct place *place, uint64_t now)
+{
+	(void)now;
+	if (place->streak == 0)
+		return false;
+	place->streak = 0;
+	return true;
 }
 
 void pre_unanswered_break(const union ipc_addr *to)
 {
-	const struct found found = find(to);
-	if (!found.word)
-		return;
-	uint64_t word = atomic_load(found.word);
-	for (;;) {
-		struct place place = unpack(word);
-		if (place.tag != found.tag || place.streak == 0)
-			return;
-		place.streak = 0;
-		if (atomic_compare_exchange_weak(found.word, &word, pack(&place)))
-			return;
-	}
+	edit_place(to, break_streak, 0);
 }
 
 uint32_t pre_unanswered_end(const union ipc_addr *to)
