@@ -78,7 +78,9 @@ sends() {
 		data = open(name, "rb").read()
 		at, part = 0, 0
 		while at < len(data):
-		    piece = data[at:at + 1 + (part * 7919 * 1009) % 700000]
+		    # Behind a child's bytes the library waits for an empty pair before it writes into memory again, which
+		    # a busy machine may never show: the first part is what surely passes through memory.
+		    piece = data[at:at + (1 + (part * 7919 * 1009) % 700000 if part else 2000000)]
 		    if part % 3 == 2:
 		        subprocess.run(["cat"], input=piece, stdout=out, env=bare, check=True)
 		    else:
