@@ -336,6 +336,47 @@ raw_syn() {
 	[ "$(options wire syn | grep -c "$OPTION")" = 1 ]
 }
 
+# callbacks: how often the kernel has called BPF programs for sockets of host a.
+callbacks() {
+	talk_send counter count
+	talk_hear counter
+}
+
+# quiet_stream: packets of the connection of client and server call no BPF program at host a.
+quiet_stream() {
+	local before i
+	before=$(callbacks)
+	for i in 1 2 3 4 5 6 7 8; do
+		tell client 'send hello'
+		tell server receive 'ok hello'
+	done
+	[ "$(callbacks)" = "$before" ]
+}
+
+@test "packets of a connection call no BPF program, also after a connect() that failed" {
+	talk_start counter a "$HOSTS_BUILD/tests/tools/callback_count"
+	[ "$(talk_hear counter)" = ready ]
+	serve 7036
+	for claim in claim claim-to-connect; do
+		for before in nothing failed unclaimed; do
+			for again in 'claim 0' claim-to-connect; do
+				tell client 'socket tcp'
+				if [ "$before" != nothing ]; then
+					tell client "$claim"
+					tell client 'connect 10.77.0.2 7037' ECONNREFUSED
+					[ "$before" = failed ] || tell client 'claim 0'
+				fi
+				tell client "$again"
+				tell client 'connect 10.77.0.2 7036'
+				tell server accept
+				quiet_stream
+				part
+			done
+		done
+	done
+	[ "$(callbacks)" -gt 0 ]
+}
+
 @test "a claim for connect() does not hold for listen(), nor a listener's claim for connect()" {
 	tell server 'socket tcp'
 	tell server claim-to-connect

@@ -557,9 +557,13 @@ static __always_inline void end_claim(struct bpf_sock_ops *ctx, struct smcr_sock
 /* SOCK-5: the claim asks for the option; the program's own calls do not show it. */
 static __always_inline void on_connect(struct bpf_sock_ops *ctx)
 {
-	struct smcr_sock *sock = storage_of(ctx);
+	struct smcr_sock *sock = any_storage_of(ctx);
 	if (!sock)
 		return;
+	if (!(sock->flags & SMCR_SOCK_CLAIMED)) {
+		switch_off(ctx, sock);
+		return;
+	}
 	if (is_used_up(sock)) {
 		end_claim(ctx, sock);
 		return;
@@ -1164,6 +1168,14 @@ static __always_inline int unclaim(struct bpf_sock *sk)
 		discount_listener(sk, sock);
 		/* The storage stays for late_child(), where making one could fail. */
 		__builtin_memset(sock, 0, sizeof(*sock));
+		return 0;
+	}
+	/* A connect() that failed has left callbacks on. They run for every packet of the next
+	 * connection unless the next connect() knows of them. */
+	__u32 cb_flags = sock ? sock->cb_flags : 0;
+	if (cb_flags) {
+		__builtin_memset(sock, 0, sizeof(*sock));
+		sock->cb_flags = cb_flags;
 		return 0;
 	}
 	bpf_sk_storage_delete(&socks, sk);
