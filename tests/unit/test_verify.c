@@ -322,7 +322,7 @@ static void a_server_is_judged_by_its_program(void **state)
 					 .program = ipc_program_id("/sbin/httpd", 11) };
 	struct sockaddr_in addr;
 	(void)state;
-	int listener = listen_on_loopback(false, 4, &addr);
+	int listener = listen_on_loopback(true, 4, &addr);
 	assert_int_equal(setsockopt(listener, IPC_SOL_SMCR, IPC_SO_CLAIM, &claim, sizeof(claim)),
 			 0);
 	set_rule(0, "deny program /sbin/httpd");
