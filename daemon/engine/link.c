@@ -12,6 +12,7 @@
 #include "daemon/engine/llc_confirm_link.h"
 #include "daemon/engine/llc_delete_link.h"
 #include "daemon/engine/llc_links.h"
+#include "daemon/engine/llc_rkey.h"
 #include "daemon/engine/trace.h"
 
 /** Entries of the send queue that data leave free for LLC messages. */
@@ -66,6 +67,7 @@ static void complete(struct smcr_link *link, uint64_t wr_id, bool ok)
 			entry.conn->last_active = link->lgr->engine->now;
 		smcr_tx_done(entry.conn, link, &entry, ok);
 	}
+	smcr_llc_answer_withdrawal(link->lgr);
 }
 
 /** Complete the requests that never reached the QP, once all before them have completed: the host

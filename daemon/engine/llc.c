@@ -157,6 +157,8 @@ void smcr_llc_link_lost(struct smcr_link *link)
 	smcr_llc_drop_queued(link);
 	if (flow->peer_rkey.link == link)
 		smcr_llc_peer_rkey_over(lgr);
+	if (flow->withdrawal.link == link)
+		flow->withdrawal.link = NULL;
 	if (flow->rkey.link == link)
 		smcr_llc_rkey_broken(lgr);
 	bool subject = flow->subject == link;
@@ -228,6 +230,8 @@ void smcr_llc_link_free(struct smcr_link *link)
 		smcr_llc_rkey_broken(lgr);
 	if (flow->peer_rkey.link == link)
 		smcr_llc_peer_rkey_over(lgr);
+	if (flow->withdrawal.link == link)
+		flow->withdrawal.link = NULL;
 	smcr_llc_drop_queued(link);
 	smcr_llc_delete_link_free(link);
 }

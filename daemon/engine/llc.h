@@ -123,6 +123,11 @@ struct smcr_llc_flow {
 		unsigned int others;
 		struct smcr_timer timer; /* for the next CONTINUATION (A71) */
 	} peer_rkey;
+	/* the answer to the peer's DELETE RKEY while a WRITE to one of those RMBs is under way */
+	struct {
+		struct smcr_link *link; /* NULL: none */
+		struct smcr_llc_msg reply;
+	} withdrawal;
 	struct smcr_llc_queued
 		queue[SMCR_LLC_QUEUE_MAX]; /* requests of the peer, in order (SER-5) */
 	unsigned int queued;

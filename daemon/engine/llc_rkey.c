@@ -580,6 +580,18 @@ void smcr_llc_on_confirm_rkey_cont(struct smcr_link *link, const struct smcr_llc
 
 /* ---- the peer's DELETE RKEY ---- */
 
+/* The peer gives the memory up when the answer comes (RKEY-13). The answer could overtake a WRITE
+ * that was posted before on another link, and then the peer's RNIC would refuse the WRITE. */
+void smcr_llc_answer_withdrawal(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (!flow || !flow->withdrawal.link || smcr_peer_rmb_writes_late(lgr))
+		return;
+	struct smcr_link *link = flow->withdrawal.link;
+	flow->withdrawal.link = NULL;
+	smcr_llc_send(link, &flow->withdrawal.reply);
+}
+
 void smcr_llc_on_delete_rkey(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -607,5 +619,7 @@ void smcr_llc_on_delete_rkey(struct smcr_link *link, const struct smcr_llc_msg *
 	reply.delete_rkey.negative = num_unknown > 0;
 	if (reply.delete_rkey.negative)
 		smcr_row(lgr, SMCR_ROW_ERR_59); /* ERR-59 */
-	smcr_llc_send(link, &reply);
+	lgr->llc->withdrawal.link = link;
+	lgr->llc->withdrawal.reply = reply;
+	smcr_llc_answer_withdrawal(lgr);
 }

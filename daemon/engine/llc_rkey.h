@@ -26,6 +26,8 @@ void smcr_llc_on_confirm_rkey(struct smcr_link *link, const struct smcr_llc_msg 
 void smcr_llc_on_confirm_rkey_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_confirm_rkey_cont(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_confirm_rkey_cont_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
+/** A request of a connection has completed: send the answer to DELETE RKEY that waits for it. */
+void smcr_llc_answer_withdrawal(struct smcr_lgr *lgr);
 void smcr_llc_on_delete_rkey(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_delete_rkey_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
 

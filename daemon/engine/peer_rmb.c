@@ -48,6 +48,25 @@ unsigned int smcr_peer_rmb_in_use(const struct smcr_lgr *lgr)
 	return n;
 }
 
+static bool has_outstanding(const struct smcr_peer_rmb *rmb)
+{
+	for (size_t i = 0; i < sizeof(rmb->user) / sizeof(rmb->user[0]); i++) {
+		if (rmb->user[i] && rmb->user[i]->tx.outstanding)
+			return true;
+	}
+	return false;
+}
+
+bool smcr_peer_rmb_writes_late(const struct smcr_lgr *lgr)
+{
+	const struct smcr_peer_rmb *rmb;
+	DL_FOREACH (lgr->peer_rmbs, rmb) {
+		if (rmb->withdrawn && has_outstanding(rmb))
+			return true;
+	}
+	return false;
+}
+
 int smcr_peer_rmb_add(struct smcr_lgr *lgr, struct smcr_peer_rmb **ret_rmb)
 {
 	if (smcr_peer_rmb_count(lgr) >= SMCR_MAX_RMBS)

@@ -69,6 +69,8 @@ void smcr_peer_rmb_unclaim(struct smcr_conn *conn);
 void smcr_peer_rmb_forget_link(struct smcr_lgr *lgr, const struct smcr_link *link);
 void smcr_peer_rmb_free_all(struct smcr_lgr *lgr);
 unsigned int smcr_peer_rmb_count(const struct smcr_lgr *lgr);
+/** Is a request of a connection outstanding that wrote into an RMB which the peer has withdrawn? */
+bool smcr_peer_rmb_writes_late(const struct smcr_lgr *lgr);
 /** How many of the peer's RMBs have connections that write into them. */
 unsigned int smcr_peer_rmb_in_use(const struct smcr_lgr *lgr);
 
