@@ -336,13 +336,19 @@ raw_syn() {
 	[ "$(options wire syn | grep -c "$OPTION")" = 1 ]
 }
 
-# callbacks: how often the kernel has called BPF programs for sockets of host a.
+# counter_start HOST: count how often the kernel calls BPF programs for sockets of this host.
+counter_start() {
+	talk_start counter "$1" "$HOSTS_BUILD/tests/tools/callback_count"
+	[ "$(talk_hear counter)" = ready ]
+}
+
+# callbacks: how often that was so far.
 callbacks() {
 	talk_send counter count
 	talk_hear counter
 }
 
-# quiet_stream: packets of the connection of client and server call no BPF program at host a.
+# quiet_stream: packets of the connection of client and server call no BPF program at that host.
 quiet_stream() {
 	local before i
 	before=$(callbacks)
@@ -354,8 +360,7 @@ quiet_stream() {
 }
 
 @test "packets of a connection call no BPF program, also after a connect() that failed" {
-	talk_start counter a "$HOSTS_BUILD/tests/tools/callback_count"
-	[ "$(talk_hear counter)" = ready ]
+	counter_start a
 	serve 7036
 	for claim in claim claim-to-connect; do
 		for before in nothing failed unclaimed; do
@@ -375,6 +380,35 @@ quiet_stream() {
 		done
 	done
 	[ "$(callbacks)" -gt 0 ]
+}
+
+# quiet_child: packets of a connection that the listener accepts call no BPF program.
+quiet_child() {
+	meet 7038
+	quiet_stream
+	part
+}
+
+@test "packets of an accepted connection call no BPF program, whatever became of the listener's claim" {
+	counter_start b
+	serve 7038 claim
+	quiet_child
+	[ "$(callbacks)" -gt 0 ]
+	tell server 'claim 0'
+	quiet_child
+	tell server claim
+	quiet_child
+	tell server bar
+	quiet_child
+	tell server 'claim 0' # while it is barred
+	quiet_child
+	tell server 'bar 0'
+	quiet_child
+	tell server claim
+	tell server bar
+	tell server 'bar 0'
+	quiet_child
+	tell server close
 }
 
 @test "a claim for connect() does not hold for listen(), nor a listener's claim for connect()" {

@@ -1002,15 +1002,16 @@ static __always_inline struct smcr_sock *late_child(struct bpf_sock_ops *ctx)
 	return bpf_sk_storage_get(&socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
-/* A child of a barred listener: switch off the inherited callbacks, which would run for every
- * packet. */
-static __always_inline void leave_barred(struct bpf_sock_ops *ctx)
+/* A child of a listener that is barred or whose claim was withdrawn: switch off the inherited
+ * callbacks, which would run for every packet. */
+static __always_inline void leave_unclaimed(struct bpf_sock_ops *ctx)
 {
 	struct smcr_sock *sock = any_storage_of(ctx);
-	if (!sock || !(sock->flags & SMCR_SOCK_BARRED))
+	if (!sock)
 		return;
 	switch_off(ctx, sock);
-	note_plain(ctx, sock);
+	if (sock->flags & SMCR_SOCK_BARRED)
+		note_plain(ctx, sock);
 }
 
 static __always_inline void on_passive_established(struct bpf_sock_ops *ctx)
@@ -1019,7 +1020,7 @@ static __always_inline void on_passive_established(struct bpf_sock_ops *ctx)
 	if (!sock && answers_syns(ctx))
 		sock = late_child(ctx);
 	if (!sock) {
-		leave_barred(ctx);
+		leave_unclaimed(ctx);
 		return;
 	}
 	sock->flags &= ~SMCR_SOCK_LISTED; /* only the listener is counted */
@@ -1157,28 +1158,35 @@ static __always_inline void discount_listener(struct bpf_sock *sk, struct smcr_s
 	remove_listener(&key, sock);
 }
 
+/*
+ * Forget all but the callbacks that are on: a connect() that failed has left them on, and children
+ * inherit those of a listener. They run for every packet unless the next connect(), or the child
+ * when it is established, knows of them. A listener's storage stays also for late_child(), where
+ * making one could fail.
+ */
+static __always_inline void forget(struct bpf_sock *sk, struct smcr_sock *sock)
+{
+	__u32 cb_flags = sock->cb_flags;
+	if (!cb_flags && sk->state != BPF_TCP_LISTEN) {
+		bpf_sk_storage_delete(&socks, sk);
+		return;
+	}
+	__builtin_memset(sock, 0, sizeof(*sock));
+	sock->cb_flags = cb_flags;
+}
+
 static __always_inline int unclaim(struct bpf_sock *sk)
 {
 	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, 0);
-	if (sock && (sock->flags & SMCR_SOCK_BARRED)) {
+	if (!sock)
+		return 0;
+	if (sock->flags & SMCR_SOCK_BARRED) {
 		sock->flags = SMCR_SOCK_BARRED;
 		return 0;
 	}
-	if (sock && sk->state == BPF_TCP_LISTEN) {
+	if (sk->state == BPF_TCP_LISTEN)
 		discount_listener(sk, sock);
-		/* The storage stays for late_child(), where making one could fail. */
-		__builtin_memset(sock, 0, sizeof(*sock));
-		return 0;
-	}
-	/* A connect() that failed has left callbacks on. They run for every packet of the next
-	 * connection unless the next connect() knows of them. */
-	__u32 cb_flags = sock ? sock->cb_flags : 0;
-	if (cb_flags) {
-		__builtin_memset(sock, 0, sizeof(*sock));
-		sock->cb_flags = cb_flags;
-		return 0;
-	}
-	bpf_sk_storage_delete(&socks, sk);
+	forget(sk, sock);
 	return 0;
 }
 
@@ -1241,7 +1249,7 @@ static __always_inline int unbar(struct bpf_sock *sk)
 		return 0;
 	bool was_claimed = sock->flags & SMCR_SOCK_WAS_CLAIMED;
 	struct caller before = { .by = sock->by, .process = sock->process };
-	bpf_sk_storage_delete(&socks, sk);
+	forget(sk, sock);
 	return was_claimed ? claim(sk, &before) : 0;
 }
 
