@@ -32,7 +32,7 @@ KINDS = {
     "rtt-4096-p99": Kind("round trip, 4 KiB, 99 %", "us", False, None),
     "ask": Kind("a connection a request", "us", False, None),
     "setup": Kind("connections set up", "1/s", True, None),
-    "plain": Kind("a plain connection set up and closed", "us", False, None),
+    "plain": Kind("a plain connection with a request", "us", False, None),
     "redis": Kind("redis GET, 50 clients", "1/s", True, "request"),
     "redis-16": Kind("redis GET, 50 clients, pipeline of 16", "1/s", True, "request"),
     "nginx-1k": Kind("nginx, wrk with 32 connections, 1 kB", "1/s", True, "request"),

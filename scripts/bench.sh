@@ -7,8 +7,8 @@
 #   MTUS ("1500 9000")
 #   BULK_SECONDS (2), RTT_COUNT (20000), ASK_COUNT (2000), REQUESTS of redis (50000), WRK_SECONDS (2),
 #   HOLD_COUNT (500), idle connections whose memory is measured
-#   PLAIN_TURNS (20) of PLAIN_COUNT (100) connections each way, in turn, in each round: the cost of counting plain
-#                   connections in smcrd
+#   PLAIN_TURNS (20) of PLAIN_COUNT (500) connections each way, in turn, in each round: what a connection
+#                   that stays TCP costs
 #   PLOT            directory for the plots, bench-MTU.svg
 set -euo pipefail
 
@@ -33,7 +33,7 @@ REQUESTS=${REQUESTS:-50000}
 WRK_SECONDS=${WRK_SECONDS:-2}
 HOLD_COUNT=${HOLD_COUNT:-500}
 PLAIN_TURNS=${PLAIN_TURNS:-20}
-PLAIN_COUNT=${PLAIN_COUNT:-100}
+PLAIN_COUNT=${PLAIN_COUNT:-500}
 bench=$HOSTS_BUILD/bench/tcpbench
 run=$HOSTS_BUILD/bin/smcr-run
 server=10.77.0.1
@@ -95,6 +95,7 @@ serve() {
 	shift
 	listen "$port" "$@" "$bench" serve "$server" "$port"
 	listen $((port + 1)) "$@" "$bench" answer "$server" $((port + 1))
+	! wants plain || listen $((port + 4)) taskset -c 0 "$@" "$bench" answer "$server" $((port + 4))
 	! wants redis || listen $((port + 2)) "$@" redis-server --port $((port + 2)) --bind "$server" \
 		--save '' --appendonly no --protected-mode no
 	wants nginx || return 0
@@ -130,6 +131,10 @@ m() {
 bulk() { on b "${client[@]}" "$bench" bulk "$server" "$1" "$BULK_SECONDS" "$2" "$3"; }
 rtt() { on b "${client[@]}" "$bench" rtt "$server" "$1" "$RTT_COUNT" "$2"; }
 connections() { on b "${client[@]}" "$bench" "$2" "$server" $(($1 + 1)) "$ASK_COUNT" | cut -d' ' -f "$3"; }
+
+plain_connections() {
+	on b taskset -c 0 "${client[@]}" "$bench" ask "$server" $(($1 + 4)) "$PLAIN_COUNT" | cut -d' ' -f 1
+}
 
 redis() {
 	on b "${client[@]}" redis-benchmark -h "$server" -p $(($1 + 2)) -c 50 -n $((REQUESTS * $2)) -P "$2" -t get --csv |
@@ -167,18 +172,19 @@ both() {
 	m "$1" smcr 5100 "${@:2}"
 }
 
-# plain WAY: connections that stay TCP are set up and closed
+# plain WAY: connections that stay TCP, with a request each
 plain() {
 	local port=5000
 	[ "$1" != tcp-to-smcr ] || port=5100
-	ASK_COUNT=$PLAIN_COUNT m plain "$1" "$port" connections setup 1
+	m plain "$1" "$port" plain_connections
 }
 
 # The differences are small, and the machine changes within a second. So the turns are short, and every other one
-# goes the other way round. Ports stay in TIME_WAIT, and connect() looks for a free one among half of all first.
+# goes the other way round. A connection takes half or twice the time if the scheduler moves one of the programs to
+# another processor, so both stay on the first one. Few ports stay in TIME_WAIT, so that connect() finds a free one soon.
 plain_turns() {
 	local turn way ways
-	on b sysctl -qw net.ipv4.ip_local_port_range="10000 65535"
+	on b sysctl -qw net.ipv4.ip_local_port_range="10000 65535" net.ipv4.tcp_max_tw_buckets=1000
 	for ((turn = 0; turn < PLAIN_TURNS; turn++)); do
 		ways=(tcp fallback tcp-to-smcr)
 		[ $((turn % 2)) = 0 ] || ways=(tcp-to-smcr fallback tcp)
@@ -214,8 +220,6 @@ measure() {
 	wants fallback || return 0
 	m bulk fallback 5000 bulk 1 up
 	m rtt-64 fallback 5000 rtt 64
-	m ask fallback 5000 connections ask 1
-	m ask tcp-to-smcr 5100 connections ask 1
 }
 
 packages bc bc
