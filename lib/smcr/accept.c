@@ -18,6 +18,7 @@
 #include "lib/smcr/sys.h"
 #include "proto/smcr/reason.h"
 
+static const char offered[] = "SMC-R offered";
 static const char out_of_reach[] = "plain TCP: smcrd is out of reach";
 static const char zerocopy[] = "plain TCP: SO_ZEROCOPY is set";
 static const char shared[] = "plain TCP: a program that cannot use SMC-R may accept there too";
@@ -38,11 +39,20 @@ static const char *claim_listener(int fd, bool daemon_alive, enum pre_policy pol
 		return shared;
 	pre_note_listener();
 	switch (pre_claim(fd, policy)) {
-	case PRE_CLAIM_MADE: return "SMC-R offered";
+	case PRE_CLAIM_MADE: return offered;
 	case PRE_CLAIM_NO_BPF: return "smcrd decides without the SMC option";
 	default: break;
 	}
 	return "plain TCP: the SMC option was refused for this socket";
+}
+
+/* listen() has failed. Whoever connects the socket past the library would promise SMC-R, and nobody
+ * would speak CLC. A socket that listens since an earlier call keeps its claim. */
+static void take_claim_back(int fd)
+{
+	int listens;
+	if (sys_get_int(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens) == 0 && !listens)
+		pre_unclaim(fd);
 }
 
 int pre_listen(int fd, int backlog, enum pre_policy policy)
@@ -53,7 +63,9 @@ int pre_listen(int fd, int backlog, enum pre_policy policy)
 	else
 		text = claim_listener(fd, false, policy);
 	int rc = sys_result(pre_next.listen(fd, backlog));
-	if (rc == 0 && text)
+	if (rc < 0 && text == offered)
+		take_claim_back(fd);
+	else if (rc == 0 && text)
 		pre_log_listener(fd, text);
 	return rc;
 }

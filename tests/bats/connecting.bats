@@ -102,6 +102,36 @@ early_client() {
 	until_true 5 shows b connection 'any(.mode == "smcr" and .tx_bytes == 5 and .rx_bytes == 5)'
 }
 
+@test "a socket whose listen() failed and that is connected past the library is plain TCP" {
+	two_daemons
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	cat >"$HOSTS_DIR/past.py" <<-'EOF'
+		import ctypes, errno, os, socket, struct, sys
+		def bound():
+		    s = socket.socket()
+		    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+		    s.bind(("0.0.0.0", 7009))
+		    return s
+		first, second = bound(), bound()
+		first.listen()
+		try:
+		    second.listen()
+		    sys.exit("listen() succeeded")
+		except OSError as error:
+		    assert error.errno == errno.EADDRINUSE, error
+		connect = {"x86_64": 42, "i686": 362}.get(os.uname().machine, 203)  # SYS_connect
+		to = struct.pack("=H", socket.AF_INET) + struct.pack("!H", 7001) + socket.inet_aton(sys.argv[1]) + bytes(8)
+		assert ctypes.CDLL(None).syscall(connect, second.fileno(), to, len(to)) == 0
+		second.sendall(b"hello")
+		second.settimeout(10)
+		assert second.recv(5, socket.MSG_WAITALL) == b"hello"
+		second.close()
+	EOF
+	on b "$RUN" python3 "$HOSTS_DIR/past.py" "$SERVER"
+	until_true 5 shows a connection 'any(.mode == "tcp" and .fallback_reason == "peer-no-smc")'
+}
+
 @test "members of a ring connect to each other before any of them accepts" {
 	two_daemons
 	talk_start one a "$RUN" /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" ring-member "$SERVER" 7001 "$CLIENT" 7002
