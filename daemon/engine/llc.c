@@ -155,10 +155,7 @@ void smcr_llc_link_lost(struct smcr_link *link)
 		return;
 	lgr->path_dead = lgr->path_dead || link->path_dead;
 	smcr_llc_drop_queued(link);
-	if (flow->peer_rkey.link == link)
-		smcr_llc_peer_rkey_over(lgr);
-	if (flow->withdrawal.link == link)
-		flow->withdrawal.link = NULL;
+	smcr_llc_peer_rkey_lost(link);
 	if (flow->rkey.link == link)
 		smcr_llc_rkey_broken(lgr);
 	bool subject = flow->subject == link;
@@ -228,10 +225,7 @@ void smcr_llc_link_free(struct smcr_link *link)
 		flow->proving = NULL;
 	if (flow->rkey.link == link)
 		smcr_llc_rkey_broken(lgr);
-	if (flow->peer_rkey.link == link)
-		smcr_llc_peer_rkey_over(lgr);
-	if (flow->withdrawal.link == link)
-		flow->withdrawal.link = NULL;
+	smcr_llc_peer_rkey_lost(link);
 	smcr_llc_drop_queued(link);
 	smcr_llc_delete_link_free(link);
 }

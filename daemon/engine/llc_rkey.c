@@ -397,7 +397,8 @@ void smcr_llc_forget_slab(struct smcr_lgr *lgr, struct smcr_slab *slab)
 
 /* ---- the peer's CONFIRM RKEY ---- */
 
-void smcr_llc_peer_rkey_over(struct smcr_lgr *lgr)
+/* The peer's CONFIRM RKEY exchange is complete, refused, or gone with its link. */
+static void peer_rkey_over(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
 	flow->peer_rkey.link = NULL;
@@ -511,7 +512,7 @@ static bool commit(struct smcr_lgr *lgr)
 	struct smcr_link *carrier = flow->peer_rkey.link;
 	struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(lgr, carrier, flow->peer_rkey.rkey);
 	bool ok = consistent(lgr, rmb) && (rmb || !smcr_peer_rmb_add(lgr, &rmb));
-	smcr_llc_peer_rkey_over(lgr);
+	peer_rkey_over(lgr);
 	if (!ok)
 		return false;
 	smcr_peer_rmb_set(rmb, carrier, flow->peer_rkey.rkey, flow->peer_rkey.vaddr);
@@ -549,7 +550,7 @@ void smcr_llc_on_confirm_rkey(struct smcr_link *link, const struct smcr_llc_msg 
 	reply.reply = true;
 	/* Version 2 has no CONTINUATION. */
 	if (flow->peer_rkey.left ? smcr_lgr_is_v2(link->lgr) : overtaken(link->lgr)) {
-		smcr_llc_peer_rkey_over(link->lgr);
+		peer_rkey_over(link->lgr);
 		reply.confirm_rkey.negative = reply.confirm_rkey.retry = true;
 	} else if (flow->peer_rkey.left) {
 		await_continuation(link->lgr);
@@ -580,6 +581,25 @@ void smcr_llc_on_confirm_rkey_cont(struct smcr_link *link, const struct smcr_llc
 
 /* ---- the peer's DELETE RKEY ---- */
 
+static void withdrawal_over(struct smcr_lgr *lgr)
+{
+	lgr->llc->withdrawal.link = NULL;
+	smcr_llc_kick(lgr); /* exchanges about links may have waited for this */
+}
+
+bool smcr_llc_peer_rkey_runs(const struct smcr_lgr *lgr)
+{
+	return lgr->llc->peer_rkey.link || lgr->llc->withdrawal.link;
+}
+
+void smcr_llc_peer_rkey_lost(const struct smcr_link *link)
+{
+	if (link->lgr->llc->peer_rkey.link == link)
+		peer_rkey_over(link->lgr);
+	if (link->lgr->llc->withdrawal.link == link)
+		withdrawal_over(link->lgr);
+}
+
 /* The peer gives the memory up when the answer comes (RKEY-13). The answer could overtake a WRITE
  * that was posted before on another link, and then the peer's RNIC would refuse the WRITE. */
 void smcr_llc_answer_withdrawal(struct smcr_lgr *lgr)
@@ -588,7 +608,7 @@ void smcr_llc_answer_withdrawal(struct smcr_lgr *lgr)
 	if (!flow || !flow->withdrawal.link || smcr_peer_rmb_writes_late(lgr))
 		return;
 	struct smcr_link *link = flow->withdrawal.link;
-	flow->withdrawal.link = NULL;
+	withdrawal_over(lgr);
 	smcr_llc_send(link, &flow->withdrawal.reply);
 }
 

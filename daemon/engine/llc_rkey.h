@@ -19,8 +19,10 @@ bool smcr_llc_delete_rkey(struct smcr_lgr *lgr);
 bool smcr_llc_rkey_unsettled(const struct smcr_lgr *lgr);
 /** The link that carries the own RKEY exchange is gone. */
 void smcr_llc_rkey_broken(struct smcr_lgr *lgr);
-/** The peer's CONFIRM RKEY exchange is complete, refused, or gone with its link. */
-void smcr_llc_peer_rkey_over(struct smcr_lgr *lgr);
+/** Are CONTINUATIONs of the peer's CONFIRM RKEY due, or our answer to its DELETE RKEY? */
+bool smcr_llc_peer_rkey_runs(const struct smcr_lgr *lgr);
+/** The link is gone, and with it the peer's RKEY exchange if the link carried that. */
+void smcr_llc_peer_rkey_lost(const struct smcr_link *link);
 void smcr_llc_forget_slab(struct smcr_lgr *lgr, struct smcr_slab *slab);
 void smcr_llc_on_confirm_rkey(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_confirm_rkey_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);

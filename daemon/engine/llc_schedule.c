@@ -51,7 +51,7 @@ static bool start_link_exchange(struct smcr_lgr *lgr)
 	smcr_drain_leave(lgr);
 	struct smcr_link *gone = smcr_llc_deletion_due(lgr);
 	struct smcr_link *carrier = smcr_lgr_any_link(lgr, gone);
-	if (!carrier || lgr->llc->peer_rkey.link)
+	if (!carrier || smcr_llc_peer_rkey_runs(lgr)) /* SER-2 */
 		return false;
 	if (gone) {
 		smcr_llc_order_deletion(lgr, gone, carrier);

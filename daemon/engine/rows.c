@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/engine/llc.h"
+#include "daemon/engine/llc_rkey.h"
 
 static const struct {
 	const char *name, *text;
@@ -55,7 +56,8 @@ static bool in_progress(const struct smcr_lgr *lgr, enum smcr_row_column column)
 	case SMCR_ROW_DURING_DELETE_LINK:
 		return exchange == SMCR_EXCHANGE_DELETE_LINK ||
 		       (lgr->role == SMCR_ROLE_CLIENT && link_going(lgr));
-	case SMCR_ROW_DURING_RKEY: return flow->rkey.step != SMCR_RKEY_IDLE || flow->peer_rkey.link;
+	case SMCR_ROW_DURING_RKEY:
+		return flow->rkey.step != SMCR_RKEY_IDLE || smcr_llc_peer_rkey_runs(lgr);
 	default: return false;
 	}
 }
