@@ -268,6 +268,18 @@ static void close_hard(struct pump *pump)
 		close_conn(pump);
 }
 
+/* The program has closed, not all that it wrote can be sent yet, and bytes of the peer have come
+ * that nobody will read. TCP answers such bytes with a reset. The peer's program may wait until its
+ * bytes are taken before it takes ours. */
+static void close_if_peer_writes(struct pump *pump)
+{
+	struct iovec iov[2];
+	if (smcr_conn_rx_data(pump->conn, iov) == 0)
+		return;
+	pump->pair->unread = true;
+	close_conn(pump);
+}
+
 void pump_last(struct pump *pump)
 {
 	struct iovec iov[2];
@@ -311,5 +323,7 @@ bool pump_run(struct pump *pump)
 		close_hard(pump);
 	if (pump_active(pump))
 		tx = pump_tx(pump);
+	if (pump_active(pump) && pump->closed && tx == STEP_WAIT)
+		close_if_peer_writes(pump);
 	return pump_active(pump) && (rx == STEP_MORE || tx == STEP_MORE);
 }

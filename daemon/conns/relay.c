@@ -283,6 +283,13 @@ static enum relay_result relay_rx(struct relay *relay)
 	return RELAY_WAIT;
 }
 
+/* Have bytes come for a program that has closed? TCP answers such bytes with a reset. */
+static bool peer_writes(const struct relay *relay)
+{
+	int waiting;
+	return relay->closed && ioctl(relay->tcp, SIOCINQ, &waiting) == 0 && waiting > 0;
+}
+
 enum relay_result relay_run(struct relay *relay)
 {
 	/* The program has closed with data unread: TCP would reset at once. But TCP would have
@@ -298,5 +305,9 @@ enum relay_result relay_run(struct relay *relay)
 	if (rx != RELAY_WAIT && rx != RELAY_MORE)
 		return rx;
 	enum relay_result tx = relay_tx(relay);
+	/* Not all that the program wrote is sent. The peer's program may wait until its bytes are
+	 * taken before it takes ours. */
+	if (tx == RELAY_WAIT && peer_writes(relay))
+		return RELAY_ABORTED;
 	return tx == RELAY_WAIT ? rx : tx;
 }

@@ -291,6 +291,28 @@ def answering_server(address, port):
                 connection.sendall(bytes(100000))
 
 
+def filling_client(address, port):
+    """Write until nothing more is taken, read nothing, and close. Then connect once more to say so."""
+    with socket.create_connection((address, int(port))) as connection:
+        connection.setblocking(False)
+        while select.select([], [connection], [], 0.3)[1]:
+            connection.send(bytes(65536))
+    socket.create_connection((address, int(port))).close()
+
+
+def late_answer(address, port):
+    """Answer a client that has closed, and read nothing: a reset must end that."""
+    with socket.create_server((address, int(port))) as listener:
+        connection, _ = listener.accept()
+        listener.accept()  # the client has closed
+        connection.settimeout(120)  # a failure of this test is no hang
+        try:
+            connection.sendall(bytes(64 << 20))
+            print("sent")
+        except (ConnectionResetError, BrokenPipeError):
+            print("reset")
+
+
 def late_server(address, port):
     """For each line accept one connection and send back what it sends."""
     with socket.create_server((address, int(port))) as listener:
@@ -336,6 +358,8 @@ def main():
             "pass": pass_on,
             "early-client": early_client,
             "late-server": late_server,
+            "filling-client": filling_client,
+            "late-answer": late_answer,
             "late-sender": late_sender,
             "answering-server": answering_server,
             "ring-member": ring_member,

@@ -222,3 +222,19 @@ heard_both_ways() {
 	run -0 on b "$RUN" --require /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" late-sender "$SERVER" 7001
 	shows b connection 'any(.mode == "smcr")'
 }
+
+@test "a client writes, reads nothing and closes: the answer meets a reset, as with TCP, while bytes wait" {
+	two_daemons
+	for way in '' "$RUN"; do
+		# shellcheck disable=SC2086 # no word, or one
+		start_on a $way /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" late-answer "$SERVER" 7001 \
+			>"$HOSTS_DIR/answer"
+		local server=$!
+		until_true 5 tcp_listens a 7001
+		# shellcheck disable=SC2086
+		on b $way /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" filling-client "$SERVER" 7001
+		wait "$server"
+		[ "$(cat "$HOSTS_DIR/answer")" = reset ]
+	done
+	shows b connection 'any(.mode == "smcr")'
+}

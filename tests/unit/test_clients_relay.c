@@ -218,6 +218,25 @@ static void close_sends_everything_and_then_fin(void **state)
 	PROVES("GEN-10");
 }
 
+/* The peer writes and does not read: if the relay waited for it to read, both would wait. */
+static void bytes_for_a_program_that_has_closed_meet_a_reset(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp;
+	static char block[100000];
+	daemon_start(&daemon);
+	int pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	struct pollfd pfd = { .fd = pair, .events = POLLOUT };
+	while (poll(&pfd, 1, 200) == 1) /* until all buffers are full */
+		assert_true(send(pair, block, sizeof(block), MSG_DONTWAIT) > 0);
+	close(pair);
+	assert_int_equal(send(tcp.far, "answer", 6, 0), 6);
+	assert_true(wait_bits(tcp.far, POLLERR));
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
 static void a_peer_that_never_reads_is_not_waited_for_for_ever(void **state)
 {
 	(void)state;
@@ -489,6 +508,7 @@ int main(void)
 		cmocka_unit_test(resets_pass_the_relay),
 		cmocka_unit_test(a_reset_waits_for_the_reader_of_what_came_before),
 		cmocka_unit_test(close_sends_everything_and_then_fin),
+		cmocka_unit_test(bytes_for_a_program_that_has_closed_meet_a_reset),
 		cmocka_unit_test(a_peer_that_never_reads_is_not_waited_for_for_ever),
 		cmocka_unit_test(shutdown_of_reading_drops_what_arrives),
 		cmocka_unit_test(nothing_passed_so_the_socket_goes_back),
