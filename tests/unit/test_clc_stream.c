@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -376,6 +377,38 @@ static void urgent_data_behind_a_decline_are_not_meddling(void **state)
 	expect(f, "D");
 }
 
+/* The peer declines, answers and closes at once, while somebody looks on another processor. */
+static void a_fin_that_comes_meanwhile_is_not_meddling(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		TRIES("connection %d", i);
+		int client, server;
+		struct spoken spoken;
+		struct pollfd fin = { .events = POLLRDHUP };
+		connect_pair(&client, &server);
+		spoken_begin(&spoken, client);
+		pid_t peer = fork();
+		assert_true(peer >= 0);
+		if (peer == 0) {
+			send(server, "answer", 6, 0);
+			shutdown(server, SHUT_WR);
+			_exit(0);
+		}
+		fin.fd = client;
+		do
+			assert_true(spoken_alone(&spoken));
+		while (poll(&fin, 1, 0) == 0);
+		assert_true(spoken_alone(&spoken));
+		spoken_end(&spoken);
+		int status;
+		assert_int_equal(waitpid(peer, &status, 0), peer);
+		assert_int_equal(status, 0);
+		close(client);
+		close(server);
+	}
+}
+
 static void payload_that_looks_like_clc_is_not_inspected(void **state)
 {
 	struct fixture *f = *state;
@@ -690,6 +723,7 @@ int main(void)
 		T(bytes_that_others_write_end_the_exchange),
 		T(application_data_behind_a_decline_stay_in_the_socket),
 		T(urgent_data_behind_a_decline_are_not_meddling),
+		T(a_fin_that_comes_meanwhile_is_not_meddling),
 		T(payload_that_looks_like_clc_is_not_inspected),
 		T(what_is_no_clc_is_garbage_and_stays),
 		T(a_message_that_nobody_wants_is_garbage),
