@@ -765,6 +765,76 @@ negotiates() {
 	tell client negotiated 'ok yes'
 }
 
+# share NAME ADDR [claim]: the program listens at port 7041, where others do too.
+share() {
+	tell "$1" 'socket tcp'
+	tell "$1" share-port
+	[ -z "${3:-}" ] || tell "$1" claim
+	tell "$1" "bind $2 7041"
+	tell "$1" listen
+}
+
+# other_serves: a claimed client connects to the other listener and agrees on SMC-R.
+other_serves() {
+	tell client 'socket tcp'
+	tell client claim
+	tell client 'connect 10.77.0.2 7041'
+	tell other accept
+	tell other negotiated 'ok yes'
+	tell client negotiated 'ok yes'
+	tell client close
+	tell other parent
+}
+
+@test "a barred listener answers nothing for another one at its port that is claimed" {
+	talk_start other b "$HOSTS_BUILD/tests/programs/tcp_claim"
+	share other 0.0.0.0 claim
+	other_serves
+	# The kernel prefers a listener at the address itself.
+	share server 10.77.0.2 claim
+	tell server bar
+	meet 7041 claim
+	both 'ok no'
+	tell server reason 'ok a000022'
+	part
+	tell server 'bar 0'
+	meet 7041 claim
+	both 'ok yes'
+	part
+	tell server bar
+	tell server 'claim 0'
+	meet 7041 claim
+	both 'ok no'
+	part
+	tell server 'bar 0'
+	tell server claim
+	tell server bar
+	tell server close
+	other_serves
+	# The same address, where the kernel chooses.
+	share server 0.0.0.0 claim
+	tell server bar
+	tell client 'socket tcp'
+	tell client claim
+	tell client 'connect 10.77.0.2 7041'
+	tell client negotiated 'ok no'
+	tell client close
+	tell server close
+	tell other close
+	# Barred again with the next daemon, as its programs do.
+	share server 10.77.0.2 claim
+	tell server bar
+	talk_kill daemon_b KILL
+	holder_start b
+	tell server bar
+	share other 0.0.0.0 claim
+	meet 7041 claim
+	both 'ok no'
+	part
+	tell server close
+	other_serves
+}
+
 @test "one claimed socket in several roles: refused, connected, disconnected, listening" {
 	tell client 'socket tcp'
 	tell client claim

@@ -4,6 +4,7 @@
  * answers each command by one line: "ok", "ok VALUE" or the name of the errno.
  *
  *   socket tcp|mptcp|udp|unix [6]
+ *   share-port                     before bind: other sockets may listen at the same port
  *   bind ADDR PORT | port | listen | connect ADDR PORT | disconnect | close
  *   accept                         the accepted socket takes the listener's place
  *   parent                         close the accepted socket, go back to the listener
@@ -159,6 +160,12 @@ static int set_option(const char *level, const char *name, const char *length)
 	return setsockopt(fd, atoi(level), atoi(name), value, (socklen_t)atoi(length));
 }
 
+static int share_port(void)
+{
+	int one = 1;
+	return setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
+}
+
 static int local_port(const char **ret_text)
 {
 	static char text[16];
@@ -198,6 +205,8 @@ static int obey(char *line, const char **ret_text)
 		return set_private(IPC_SO_BAR, arg[1]);
 	if (!strcmp(command, "plain"))
 		return say_plain(arg[1]);
+	if (!strcmp(command, "share-port"))
+		return share_port();
 	if (!strcmp(command, "bind")) {
 		socklen_t len = parse(arg[1], arg[2], &addr);
 		return bind(fd, (struct sockaddr *)&addr, len);

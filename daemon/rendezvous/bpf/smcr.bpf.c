@@ -784,6 +784,8 @@ static __always_inline void remove_listener(struct smcr_listen_key *key, struct 
 	sock->flags &= ~SMCR_SOCK_LISTED;
 	unify_any(&key->local);
 	struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, key);
+	if (listen && (sock->flags & SMCR_SOCK_BARRED))
+		__sync_fetch_and_add(&listen->barred, -1);
 	if (listen && count_down((struct smcr_count *)listen))
 		bpf_map_delete_elem(&listeners, key);
 	leave_place(sock->listed_uid);
@@ -831,7 +833,7 @@ static __always_inline void on_listen(struct bpf_sock_ops *ctx)
 static __always_inline void on_state(struct bpf_sock_ops *ctx)
 {
 	struct smcr_listen_key key;
-	struct smcr_sock *sock = ctx->args[0] == BPF_TCP_LISTEN ? storage_of(ctx) : NULL;
+	struct smcr_sock *sock = ctx->args[0] == BPF_TCP_LISTEN ? any_storage_of(ctx) : NULL;
 	if (!sock)
 		return;
 	local_addr(ctx, &key.local);
@@ -866,6 +868,9 @@ static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie, bool
 		return SMCR_REASON_NOT_CLAIMED;
 	if (is_recent(listen->adopted) && is_repeated(ctx))
 		return ANSWER_UNSURE;
+	/* The SYN may have come to the one that is barred, whose callbacks stay on. */
+	if (listen->barred)
+		return SMCR_REASON_BARRED;
 	struct rule_search search = search_of(&listen->by, ctx->local_port);
 	return policy(ctx, &search, true, count);
 }
@@ -1010,6 +1015,7 @@ static __always_inline void leave_unclaimed(struct bpf_sock_ops *ctx)
 	if (!sock)
 		return;
 	switch_off(ctx, sock);
+	sock->flags &= ~SMCR_SOCK_LISTED;
 	if (sock->flags & SMCR_SOCK_BARRED)
 		note_plain(ctx, sock);
 }
@@ -1181,7 +1187,7 @@ static __always_inline int unclaim(struct bpf_sock *sk)
 	if (!sock)
 		return 0;
 	if (sock->flags & SMCR_SOCK_BARRED) {
-		sock->flags = SMCR_SOCK_BARRED;
+		sock->flags &= ~SMCR_SOCK_WAS_CLAIMED;
 		return 0;
 	}
 	if (sk->state == BPF_TCP_LISTEN)
@@ -1216,6 +1222,23 @@ static __always_inline int claim(struct bpf_sock *sk, const struct caller *calle
 	return 0;
 }
 
+/* Others at its address that are claimed answer no SYN meanwhile: the listener itself would answer
+ * for them. So it is counted too, also if it was claimed with an earlier daemon, whose callbacks
+ * are still on. */
+static __always_inline void count_barred(struct bpf_sock *sk, struct smcr_sock *sock)
+{
+	struct smcr_listen_key key;
+	if (!(sock->flags & SMCR_SOCK_LISTED))
+		adopt_listener(sk, sock);
+	if (!(sock->flags & SMCR_SOCK_LISTED))
+		return;
+	listener_address(sk, &key);
+	unify_any(&key.local);
+	struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, &key);
+	if (listen)
+		__sync_fetch_and_add(&listen->barred, 1);
+}
+
 /* Children inherit `negotiated` from the listener's storage, so that accept() does not try to claim
  * them again. */
 static __always_inline int bar(struct bpf_sock *sk, const struct caller *caller)
@@ -1230,12 +1253,12 @@ static __always_inline int bar(struct bpf_sock *sk, const struct caller *caller)
 	__u32 was_claimed = 0;
 	if (sock->flags & SMCR_SOCK_CLAIMED) {
 		was_claimed = SMCR_SOCK_WAS_CLAIMED;
-		discount_listener(sk, sock);
 	} else {
 		sock->by = caller->by;
 		sock->process = caller->process;
 	}
-	sock->flags = SMCR_SOCK_BARRED | was_claimed;
+	count_barred(sk, sock);
+	sock->flags = SMCR_SOCK_BARRED | was_claimed | (sock->flags & SMCR_SOCK_LISTED);
 	sock->role = SMCR_SOCK_SERVER;
 	sock->negotiated = IPC_NEGOTIATED_NO;
 	sock->reason = SMCR_REASON_BARRED;
@@ -1249,6 +1272,7 @@ static __always_inline int unbar(struct bpf_sock *sk)
 		return 0;
 	bool was_claimed = sock->flags & SMCR_SOCK_WAS_CLAIMED;
 	struct caller before = { .by = sock->by, .process = sock->process };
+	discount_listener(sk, sock);
 	forget(sk, sock);
 	return was_claimed ? claim(sk, &before) : 0;
 }

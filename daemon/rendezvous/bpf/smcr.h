@@ -83,13 +83,13 @@ struct smcr_count {
 	__u32 padding;
 };
 
-/** The claimed listeners at an address, and who claimed the last one. */
+/** The claimed and barred listeners at an address, and who claimed the last one. */
 struct smcr_listen {
 	struct bpf_spin_lock
 		lock; /* like struct smcr_count, whose lock the kernel does not find nested */
 	__u32 n;
 	__u32 over;
-	__u32 padding;
+	__u32 barred; /* how many of them are barred */
 	struct smcr_claimant by;
 	__u64 adopted;
 };
