@@ -8,6 +8,7 @@
 #include "lib/smcr/bar.h"
 #include "lib/smcr/calls.h"
 #include "lib/smcr/claim.h"
+#include "lib/smcr/fit.h"
 #include "lib/smcr/log.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
@@ -20,19 +21,19 @@
 
 static const char offered[] = "SMC-R offered";
 static const char out_of_reach[] = "plain TCP: smcrd is out of reach";
-static const char zerocopy[] = "plain TCP: SO_ZEROCOPY is set";
+static const char notices[] = "plain TCP: the program will wait for the kernel's notices";
 static const char shared[] = "plain TCP: a program that cannot use SMC-R may accept there too";
 
 /** Claim the listener if it can be claimed. @return the text that -v shows for it; NULL: no TCP
  * socket */
 static const char *claim_listener(int fd, bool daemon_alive, enum pre_policy policy)
 {
-	int value;
 	if (!pre_is_tcp(fd))
 		return NULL;
-	/* Accepted sockets inherit SO_ZEROCOPY: see pre_unfit(). */
-	if (sys_get_int(fd, SOL_SOCKET, SO_ZEROCOPY, &value) == 0 && value)
-		return zerocopy;
+	if (pre_unfit_to_accept(fd)) {
+		pre_unclaim(fd); /* it may listen already */
+		return notices;
+	}
 	if (!pre_daemon_usable(daemon_alive))
 		return out_of_reach;
 	if (pre_is_barred(fd))
@@ -136,9 +137,20 @@ static bool take_pair(int fd, const struct pre_file_state *state, int pair)
 	return true;
 }
 
+/* The program has set the option when the listener was claimed. */
+static bool leave_unfit(const struct incoming *in, bool promised, const char *text)
+{
+	pre_unclaim(in->listener);
+	return promised ? decline(in, text, SMCR_REASON_SOCKET_OPTION)
+			: stays_tcp(in, text, SMCR_REASON_SOCKET_OPTION);
+}
+
 static bool hand_over(const struct incoming *in, bool promised)
 {
 	const int fd = in->fd;
+	const char *unfit = pre_unfit_to_accept(fd);
+	if (unfit)
+		return leave_unfit(in, promised, unfit);
 	struct pre_handover handover;
 	struct pre_file_state state;
 	if (pre_file_state(fd, &state) < 0)
@@ -181,7 +193,7 @@ static bool take_older(const struct incoming *in)
 	uint32_t reason = SMCR_REASON_NOT_CLAIMED;
 	if (text == out_of_reach)
 		reason = SMCR_REASON_NO_DAEMON;
-	else if (text == zerocopy)
+	else if (text == notices)
 		reason = SMCR_REASON_SOCKET_OPTION;
 	else if (text == shared)
 		reason = SMCR_REASON_BARRED;

@@ -16,6 +16,9 @@
 /** Ask the kernel. @return why this socket must stay on TCP; NULL: it need not */
 const char *pre_unfit(int fd);
 
+/** The part of pre_unfit() that sockets inherit from a listener. @return as pre_unfit() */
+const char *pre_unfit_to_accept(int fd);
+
 /** Is there a reason to call pre_unfit() before the peer is promised anything? */
 bool pre_may_be_unfit(int fd);
 

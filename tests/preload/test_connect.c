@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/net_tstamp.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
@@ -493,6 +494,7 @@ static void test_unfit_sockets_that_came_so(void **state)
 		int level, name;
 	} options[] = {
 		{ SOL_SOCKET, SO_ZEROCOPY },
+		{ SOL_SOCKET, SO_TIMESTAMPING }, /* 1: SOF_TIMESTAMPING_TX_HARDWARE */
 		{ IPPROTO_TCP, TCP_FASTOPEN_CONNECT },
 	};
 	int fd = client();
@@ -523,6 +525,11 @@ static void test_unfit_sockets_are_not_claimed(void **state)
 	int on = 1;
 	int fd = client();
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)), 0);
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	expect_plain(fd);
+	int notices = SOF_TIMESTAMPING_TX_ACK | SOF_TIMESTAMPING_SOFTWARE;
+	fd = client();
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &notices, sizeof(notices)), 0);
 	assert_int_equal(pre_net_connect(fd, &server), 0);
 	expect_plain(fd);
 	fd = client();

@@ -2,6 +2,7 @@
 /* accept() where the handshake promised SMC-R and no daemon keeps the promise. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/net_tstamp.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
@@ -132,6 +133,33 @@ static void expect_dropped(int peer)
 	assert_int_equal(errno, EAGAIN);
 	pre_net_expect_reset(peer);
 	close(peer);
+}
+
+/* Options that make the program wait for notices of the kernel, which pair ends do not have. A
+ * listener that has them from after listen() on passes them to the sockets that are accepted. */
+static void test_notices_that_a_listener_asks_for(void **state)
+{
+	(void)state;
+	static const struct {
+		int name, value;
+	} options[] = {
+		{ SO_ZEROCOPY, 1 },
+		{ SO_TIMESTAMPING, SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE },
+	};
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		assert_int_equal(listen(listener, 8), 0);
+		int claims = pre_net_option.claims, unclaims = pre_net_option.unclaims;
+		set_int(listener, SOL_SOCKET, options[i].name, options[i].value);
+		int peer = peer_connect();
+		propose(peer);
+		expect_declined(peer, SMCR_REASON_SOCKET_OPTION);
+		assert_int_equal(pre_net_option.unclaims, unclaims + 1);
+		assert_int_equal(pre_net_option.claims, claims);
+		assert_int_equal(listen(listener, 8), 0);
+		assert_int_equal(pre_net_option.claims, claims);
+		set_int(listener, SOL_SOCKET, options[i].name, 0);
+	}
+	assert_int_equal(smcrd.script->sessions, 0);
 }
 
 /* ---- who promised it */
@@ -666,6 +694,7 @@ static void test_the_daemon_of_another_namespace(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(test_notices_that_a_listener_asks_for),
 		TEST(test_a_marked_connection_goes_to_the_next_daemon),
 		TEST(test_a_marked_connection_is_declined_without_one),
 		TEST(test_the_next_daemon_may_refuse),
