@@ -48,8 +48,8 @@ void smcr_drain_leave(struct smcr_lgr *lgr)
 		if (!link || !smcr_link_works(link) || !is_drained(link) ||
 		    !smcr_llc_another_stays(link))
 			continue;
-		link->deletion.for_drain = true;
 		smcr_llc_delete_in_order(link);
+		link->deletion.for_drain = true;
 		return;
 	}
 }

@@ -81,8 +81,18 @@ bool smcr_llc_another_stays(const struct smcr_link *link)
 	return false;
 }
 
+/** An operator wants it, whatever it was for before: it is not taken back with that (drain.c,
+ * smcr_llc_keep_asymmetric()). */
+static void for_operator(struct smcr_link *link)
+{
+	link->deletion.reason = SMCR_LLC_DEL_OPERATOR;
+	link->deletion.for_drain = false;
+}
+
 void smcr_llc_want_deletion(struct smcr_link *link, uint32_t reason)
 {
+	if (is_wanted(link) && reason == SMCR_LLC_DEL_OPERATOR)
+		for_operator(link);
 	if (is_wanted(link) || link->state != SMCR_LINK_ACTIVE)
 		return;
 	become(link, SMCR_DELETION_WANTED, NULL);
@@ -511,10 +521,11 @@ void smcr_llc_delete_in_order(struct smcr_link *link)
 {
 	if (link->lgr->role == SMCR_ROLE_SERVER) {
 		smcr_llc_want_deletion(link, SMCR_LLC_DEL_OPERATOR);
-	} else if (!link->deletion.carrier) {
-		link->deletion.reason = SMCR_LLC_DEL_OPERATOR;
-		smcr_llc_request_delete(link);
+		return;
 	}
+	for_operator(link);
+	if (!link->deletion.carrier)
+		smcr_llc_request_delete(link);
 }
 
 void smcr_llc_delete_link_init(struct smcr_link *link)

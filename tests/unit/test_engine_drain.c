@@ -311,6 +311,42 @@ static void the_other_one_goes_instead(void **state)
 	pair_free(pair);
 }
 
+/** An operator, of either side, deletes the link that waits to go because its RNIC is drained. When
+ *  the drain is taken back, the link goes all the same, and the command ends. */
+static void the_operator_wants_it_gone_as_well(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
+		int c;
+		uint64_t id;
+		struct pair *pair = pair_grouped(2, &c);
+		pair->side[S].hold_completions = true;
+		pair_send(pair, c, S, 100, 1);
+		pair_pump(pair);
+		uint8_t busy = pair_conn_view(pair, c, S).link_number;
+		size_t n = device_of(pair, busy);
+		drain(pair, S, n, true);
+		pair_pump(pair);
+		assert_int_equal(pair_link_view(pair, S, busy).state, SMCR_LINK_ACTIVE);
+		const struct smcr_command delete = { .type = SMCR_COMMAND_LINK_DELETE,
+						     .lgr = pair_lgr_view(pair, side).id,
+						     .link = busy,
+						     .orderly = true };
+		assert_int_equal(smcr_engine_command(pair->side[side].engine, &delete, &id), 0);
+		pair_pump(pair);
+		drain(pair, S, n, false);
+		pair->side[S].hold_completions = false;
+		pair_run(pair, 3 * SECOND);
+		assert_int_equal(pair->side[side].commands_done, 1);
+		assert_int_equal(pair->side[side].command_result.error, 0);
+		assert_int_equal(links_on(pair, S, n), 0);
+		pair_expect(pair, c, C, 100, 1);
+		assert_no_reset(pair, &c, 1);
+		pair_free(pair);
+	}
+}
+
 /** A link is deleted as soon as the last connection on it, or promised to it, has moved or ended.
  */
 static void nobody_waits_for_the_time(void **state)
@@ -446,6 +482,7 @@ int main(void)
 		cmocka_unit_test(another_one_takes_its_place),
 		cmocka_unit_test(one_of_several_keeps_a_link),
 		cmocka_unit_test(the_other_one_goes_instead),
+		cmocka_unit_test(the_operator_wants_it_gone_as_well),
 		cmocka_unit_test(nobody_waits_for_the_time),
 		cmocka_unit_test(both_sides_at_once),
 		cmocka_unit_test(while_a_link_is_added),
