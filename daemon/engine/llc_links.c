@@ -325,6 +325,14 @@ static struct smcr_link *add_carrier(const struct smcr_lgr *lgr)
 	return carrier ? carrier : smcr_lgr_any_link(lgr, NULL);
 }
 
+/** There was a link to add, but its RNIC has gone meanwhile, or other links have the RNICs:
+ * commands that want one need not wait. */
+static void tell_nothing_to_add(struct smcr_lgr *lgr)
+{
+	smcr_news_of_lgr(lgr, (struct smcr_news){ .type = SMCR_NEWS_ADD_FAILED,
+						  .why = "no RNIC is left that it could use" });
+}
+
 /** Server: no link can be added. Tell that to a client that has asked. */
 static void refuse_add(struct smcr_lgr *lgr)
 {
@@ -348,6 +356,7 @@ bool smcr_llc_start_add_link(struct smcr_lgr *lgr)
 	flow->add.wanted = flow->add.client_changed = false;
 	if (!device) {
 		refuse_add(lgr);
+		tell_nothing_to_add(lgr);
 		return false;
 	}
 	count_occasion(lgr, flow->add.why);
@@ -426,8 +435,10 @@ void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr)
 	if (!device && flow->add.why == SMCR_ADD_OPERATOR && any_link_goes(lgr))
 		return; /* the group may have one more link when that link is gone */
 	flow->add.wanted = false;
-	if (!device)
+	if (!device) {
+		tell_nothing_to_add(lgr);
 		return;
+	}
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK };
 	memcpy(msg.add_link.mac, device->info.mac, SMCR_MAC_LEN);
 	memcpy(msg.add_link.gid, device->info.gid, SMCR_GID_LEN);

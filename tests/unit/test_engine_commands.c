@@ -16,6 +16,8 @@
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
 #define SECOND 1000000
+/* More messages than adding a link takes. */
+#define ADD_MOMENTS 60
 
 static int start(struct pair *pair, int side, struct smcr_command command, uint64_t *ret_id)
 {
@@ -255,6 +257,36 @@ static void a_link_is_added(void **state)
 		pair_free(pair);
 	}
 	PROVES("ADDL-14 ADDL-15 LG-8");
+}
+
+/** The RNIC for the new link goes away at any moment of the command: the outcome comes as soon as
+ *  it is known, not when the time for the command is over. */
+static void its_rnic_goes_away(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		for (size_t links = 1; links <= 2; links++)
+			for (int steps = 0; steps < ADD_MOMENTS; steps++) {
+				TRIES("side %d, %zu links, after %d steps", side, links, steps);
+				int c;
+				uint64_t id;
+				struct pair *pair = pair_grouped(links, &c);
+				for (int i = 0; i < 2; i++) {
+					struct smcr_device_info info = pair_device(i, links);
+					pair_add_device_quietly(pair, i, &info);
+				}
+				const struct smcr_command add = { .type = SMCR_COMMAND_LINK_ADD };
+				assert_int_equal(start(pair, side, add, &id), 0);
+				for (int i = 0; i < steps; i++)
+					pair_step(pair);
+				pair_set_port(pair, side, links, false);
+				pair_run(pair, 3 * SECOND);
+				assert_int_equal(pair->side[side].commands_done, 1);
+				assert_int_equal(pair->side[side].command_id, id);
+				assert_false(pair->side[side].command_result.requested);
+				pair_exchange(pair, c);
+				pair_free(pair);
+			}
 }
 
 /** Sets how long a side waits for answers to LLC messages. */
@@ -653,6 +685,7 @@ int main(void)
 		cmocka_unit_test(an_orderly_request_may_be_delayed),
 		cmocka_unit_test(an_orderly_request_for_the_last_link),
 		cmocka_unit_test(a_link_is_added),
+		cmocka_unit_test(its_rnic_goes_away),
 		cmocka_unit_test(outcomes_that_do_not_come),
 		cmocka_unit_test(a_link_is_tested),
 		cmocka_unit_test(own_writes_move),
