@@ -31,12 +31,25 @@ static json_t *refuse_name(struct refusal *refusal, int error, const char *code,
 	return refuse(refusal, error, code, "%s", text);
 }
 
-/* The note about that RNIC; others may be about other RNICs. */
+/* Is the note, "rnic NAME: ...", about the RNIC with that name? Others may begin with it. */
+static bool is_about(const char *note, const char *name)
+{
+	const char *at = strstr(note, name);
+	while (at && at[strlen(name)] != ':')
+		at = strstr(at + 1, name);
+	return at != NULL;
+}
+
+/* The note about that RNIC; others may be about other RNICs. Some name the port, some do not. */
 static const char *said_of(const struct config_notes *notes, const char *name)
 {
-	for (size_t i = 0; i < config_notes_kept(notes); i++)
-		if (strstr(config_note_text(notes, i), name))
-			return config_note_text(notes, i);
+	char full[RNIC_NAME_LEN];
+	rnic_verbs_full_name(name, full);
+	for (size_t i = 0; i < config_notes_kept(notes); i++) {
+		const char *note = config_note_text(notes, i);
+		if (is_about(note, name) || is_about(note, full))
+			return note;
+	}
 	return NULL;
 }
 

@@ -506,6 +506,14 @@ static void settings_that_cannot_be_set_are_refused(void **state)
 
 /* ---- RNICs ---- */
 
+static bool is_named(const struct config *config, const char *name)
+{
+	for (size_t i = 0; i < config->num_rnics; i++)
+		if (!strcmp(config->rnics[i], name))
+			return true;
+	return false;
+}
+
 static void on_set_rnics(void *ctx, struct config *next, struct config_notes *ret_errors,
 			 struct config_notes *ret_notes)
 {
@@ -517,6 +525,8 @@ static void on_set_rnics(void *ctx, struct config *next, struct config_notes *re
 	}
 	if (!strcmp(next->rnics[next->num_rnics - 1], "soft:later"))
 		config_note(ret_notes, "rnic soft:later: waiting for it");
+	if (is_named(next, "soft:eth10"))
+		config_note(ret_notes, "rnic soft:eth10: waiting for it");
 	fixture->config = *next;
 	*next = before;
 }
@@ -563,6 +573,19 @@ static void rnics_are_added_and_removed(void **state)
 		       "there is no RNIC 'soft:eth9'");
 	expect_outcome(about_rnic(fixture, "device.enable", "soft:eth9"), "error", "no RNIC");
 	expect(fixture, "rnic", "soft:eth1 run-time 0, ");
+}
+
+/** A note about an RNIC whose name begins in the same way is not the answer. */
+static void a_note_is_about_one_rnic(void **state)
+{
+	struct fixture *fixture = *state;
+	config_free(&fixture->config);
+	load(fixture, "rnic = soft:eth0\nrnic = soft:eth10\n", &fixture->config);
+	fixture->control.set_rnics = on_set_rnics;
+	expect_outcome(about_rnic(fixture, "device.add", "soft:eth1"), "result",
+		       "rnic soft:eth1 is in use");
+	expect_outcome(about_rnic(fixture, "device.remove", "soft:eth1"), "result",
+		       "rnic soft:eth1 is not in use any more");
 }
 
 /* ---- rules of the files ---- */
@@ -642,6 +665,7 @@ int main(void)
 		CASE(a_value_can_be_set_until_a_reload),
 		CASE(settings_that_cannot_be_set_are_refused),
 		CASE(rnics_are_added_and_removed),
+		CASE(a_note_is_about_one_rnic),
 		CASE(rules_of_the_files_come_and_go_and_others_stay),
 		CASE(all_rules_can_be_exchanged),
 	};
