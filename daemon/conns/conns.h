@@ -320,6 +320,9 @@ void limits_give_reserved(struct conns *conns);
 bool limits_count_unsent(struct quota *quota, ssize_t change);
 /** A session was opened, or has ended. */
 void limits_count_session(struct conns *conns, struct quota *quota, int change);
+/** Lift limits of users who are not at them any more because sessions of others have ended. To be
+ * called now and then while there are sessions. */
+void limits_lift(struct conns *conns);
 /** To be called when something failed that fails if the process has no descriptors left. @return
  * true: that is the cause */
 bool limits_out_of_descriptors(struct conns *conns);

@@ -161,6 +161,15 @@ void limits_count_session(struct conns *conns, struct quota *quota, int change)
 	limits_update(conns, quota);
 }
 
+/* A user whose connections are all left on TCP causes no event by which its share is looked at. */
+void limits_lift(struct conns *conns)
+{
+	struct quota *quota, *next;
+	HASH_ITER (hh, conns->quotas, quota, next)
+		if (quota->limited)
+			update_user(conns, quota);
+}
+
 void limits_each(const struct conns *conns, void (*fn)(void *arg, const struct limit_view *view),
 		 void *arg)
 {

@@ -79,6 +79,40 @@ static void users_leave_sessions_to_others(void **state)
 	daemon_stop(&daemon);
 }
 
+/* A user is at its limit because others have so many sessions. When these have ended, its new
+ * connections may use SMC-R again, also if it opens and closes no session. */
+static void a_share_grows_when_others_leave(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const struct side_limits limits = { .conns = { .sessions = 16 } };
+	int first[16], second[16];
+	char text[IPC_TEXT_MAX + 1], line[64], *list;
+	const uid_t uid = 65533;
+	if (geteuid() != 0)
+		skip(); /* needs two users */
+	daemon_start_limited(&daemon, &limits);
+	int num_first = take_all(&daemon, 65534, first, text);
+	int num_second = take_all(&daemon, uid, second, text);
+	snprintf(line, sizeof(line), "user %u limit\n", (unsigned int)uid);
+	list = control(&daemon, "limits");
+	expect_words(list, line);
+	free(list);
+	for (int i = 0; i < num_first; i++)
+		close(first[i]);
+	bool limited = true;
+	for (int i = 0; limited && i < WAIT_MS / 10; i++) {
+		list = control(&daemon, "limits");
+		limited = strstr(list, line);
+		free(list);
+		poll(NULL, 0, 10);
+	}
+	assert_false(limited);
+	for (int i = 0; i < num_second; i++)
+		close(second[i]);
+	daemon_stop(&daemon);
+}
+
 /* Users have all the sessions that they may have. Administrators still get one, to look and to act.
  */
 static void administrators_have_sessions_of_their_own(void **state)
@@ -217,6 +251,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(users_leave_sessions_to_others),
+		cmocka_unit_test(a_share_grows_when_others_leave),
 		cmocka_unit_test(administrators_have_sessions_of_their_own),
 		cmocka_unit_test(idle_sessions_end),
 		cmocka_unit_test(one_request_is_answered_a_turn),
