@@ -200,6 +200,7 @@ void smcr_llc_free(struct smcr_lgr *lgr)
 	smcr_timer_stop(lgr->engine, &flow->rkey.retry);
 	smcr_timer_stop(lgr->engine, &flow->rkey.timer);
 	smcr_timer_stop(lgr->engine, &flow->peer_rkey.timer);
+	smcr_timer_stop(lgr->engine, &flow->withdrawal.timer);
 	smcr_timer_stop(lgr->engine, &flow->add.retry);
 	free(flow);
 	lgr->llc = NULL;

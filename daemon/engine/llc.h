@@ -127,6 +127,7 @@ struct smcr_llc_flow {
 	struct {
 		struct smcr_link *link; /* NULL: none */
 		struct smcr_llc_msg reply;
+		struct smcr_timer timer; /* it goes then at the latest */
 	} withdrawal;
 	struct smcr_llc_queued
 		queue[SMCR_LLC_QUEUE_MAX]; /* requests of the peer, in order (SER-5) */

@@ -370,10 +370,35 @@ static void on_peer_rkey_timer(struct smcr_engine *engine, void *arg)
 		       "CONFIRM RKEY CONTINUATION was not received");
 }
 
+static void withdrawal_over(struct smcr_lgr *lgr)
+{
+	lgr->llc->withdrawal.link = NULL;
+	smcr_timer_stop(lgr->engine, &lgr->llc->withdrawal.timer);
+	smcr_llc_kick(lgr); /* exchanges about links may have waited for this */
+}
+
+static void send_withdrawal_answer(struct smcr_lgr *lgr)
+{
+	struct smcr_link *link = lgr->llc->withdrawal.link;
+	withdrawal_over(lgr);
+	smcr_llc_send(link, &lgr->llc->withdrawal.reply);
+}
+
+/** If the answer came too late, the peer would give up the link that carries the exchange, which is
+ * sound. A WRITE that is refused now costs only the link that has completed nothing for so long. */
+static void on_withdrawal_timer(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_lgr *lgr = arg;
+	(void)engine;
+	if (lgr->llc->withdrawal.link)
+		send_withdrawal_answer(lgr);
+}
+
 void smcr_llc_rkey_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow)
 {
 	smcr_timer_init(&flow->rkey.timer, on_rkey_timer, lgr);
 	smcr_timer_init(&flow->peer_rkey.timer, on_peer_rkey_timer, lgr);
+	smcr_timer_init(&flow->withdrawal.timer, on_withdrawal_timer, lgr);
 }
 
 void smcr_llc_rkey_broken(struct smcr_lgr *lgr)
@@ -581,12 +606,6 @@ void smcr_llc_on_confirm_rkey_cont(struct smcr_link *link, const struct smcr_llc
 
 /* ---- the peer's DELETE RKEY ---- */
 
-static void withdrawal_over(struct smcr_lgr *lgr)
-{
-	lgr->llc->withdrawal.link = NULL;
-	smcr_llc_kick(lgr); /* exchanges about links may have waited for this */
-}
-
 bool smcr_llc_peer_rkey_runs(const struct smcr_lgr *lgr)
 {
 	return lgr->llc->peer_rkey.link || lgr->llc->withdrawal.link;
@@ -605,11 +624,8 @@ void smcr_llc_peer_rkey_lost(const struct smcr_link *link)
 void smcr_llc_answer_withdrawal(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
-	if (!flow || !flow->withdrawal.link || smcr_peer_rmb_writes_late(lgr))
-		return;
-	struct smcr_link *link = flow->withdrawal.link;
-	withdrawal_over(lgr);
-	smcr_llc_send(link, &flow->withdrawal.reply);
+	if (flow && flow->withdrawal.link && !smcr_peer_rmb_writes_late(lgr))
+		send_withdrawal_answer(lgr);
 }
 
 void smcr_llc_on_delete_rkey(struct smcr_link *link, const struct smcr_llc_msg *msg)
@@ -641,5 +657,7 @@ void smcr_llc_on_delete_rkey(struct smcr_link *link, const struct smcr_llc_msg *
 		smcr_row(lgr, SMCR_ROW_ERR_59); /* ERR-59 */
 	lgr->llc->withdrawal.link = link;
 	lgr->llc->withdrawal.reply = reply;
+	smcr_timer_start(lgr->engine, &lgr->llc->withdrawal.timer,
+			 lgr->engine->config.llc_timeout / 2);
 	smcr_llc_answer_withdrawal(lgr);
 }

@@ -221,6 +221,39 @@ static void delete_rkey_starts_again(void **state)
 	PROVES("SER-6 ERR-39");
 }
 
+/* The last CDC of a connection has arrived, but its link completes nothing for longer than the peer
+ * waits for the answer to DELETE RKEY. The sound link that carries the exchange has to stay. */
+static void delete_rkey_is_answered_in_time(void **state)
+{
+	(void)state;
+	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+	config[S].elements_per_rmb = 1;
+	config[S].rmb_idle_timeout = SECOND;
+	struct pair *pair = pair_new(&config[S], &config[C], 2, 2);
+	int c[3], held = 0;
+	for (int i = 0; i < 3; i++) {
+		c[i] = pair_connected(pair);
+		if (pair_end(pair, c[i], C)->smc->tx.link->number == 2)
+			held = i;
+	}
+	assert_int_equal(pair_end(pair, c[held], C)->smc->tx.link->number, 2);
+	pair->side[C].hold_link = 2;
+	pair->side[C].hold_completions = true;
+	for (int side = 0; side < 2; side++)
+		smcr_conn_close(pair_end(pair, c[held], side)->smc, false);
+	pair_run(pair, 3ull * SECOND / 2);
+	assert_int_equal(pair_lgr(pair, S)->llc->rkey.step, SMCR_RKEY_DELETE);
+	assert_int_equal(pair_lgr(pair, S)->llc->rkey.link->number, 1);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_RKEY, true), 0);
+	pair_run(pair, 5ull * SECOND);
+	assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_RKEY, true), 1);
+	pair->side[C].hold_completions = false;
+	pair_run(pair, SECOND);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_RKEY, true), 1);
+	pair_free(pair);
+}
+
 static void request_flood(void **state)
 {
 	(void)state;
@@ -612,6 +645,7 @@ int main(void)
 		cmocka_unit_test(negative_rkey_is_tried_again),
 		cmocka_unit_test(rkey_exchange_starts_again),
 		cmocka_unit_test(delete_rkey_starts_again),
+		cmocka_unit_test(delete_rkey_is_answered_in_time),
 		cmocka_unit_test(request_flood),
 		cmocka_unit_test(test_link_answers),
 		cmocka_unit_test(test_link_in_every_state),
