@@ -728,6 +728,7 @@ static void window_shrinks_on_loss(void **state)
 	assert_int_equal(settled(), 1032);
 	uint32_t out = 1032;
 	for (int i = 0; out < 1800; i++) {
+		const uint64_t timeouts = GREW(timeouts);
 		ack(out - 1);
 		expect_packet(out, ROCE_WRITE_ONLY);
 		uint32_t now = settled();
@@ -736,6 +737,8 @@ static void window_shrinks_on_loss(void **state)
 		assert_true(i < 12);
 		assert_true(now - out <= 8u << (i + 1));
 		out = now;
+		if (GREW(timeouts) != timeouts) /* on a busy machine: it has shrunk again */
+			i = -1;
 	}
 }
 
