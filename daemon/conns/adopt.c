@@ -148,7 +148,9 @@ static int hand_out_pair(struct client_conn *conn)
 		return r;
 	}
 	conn_reply(conn, IPC_OUTCOME_PAIR, 0, program);
-	if (!connecting)
+	if (connecting)
+		early_keep_end(conn);
+	else
 		conn_start_rendezvous(conn);
 	return 0;
 }

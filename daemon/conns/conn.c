@@ -69,6 +69,7 @@ static void on_pair_ready(struct watch *watch, uint32_t events)
 	bool wanted = conn->pump.rx_full || conn->relay.rx_full || conn->shared.wants_empty;
 	if (events & EPOLLOUT && !wanted)
 		poller_modify(conn->conns->poller, watch, POLLER_INPUT);
+	pair_note(&conn->pair, events);
 	if (conn->phase == PHASE_RELAY)
 		relay_note_pair(&conn->relay, events);
 	else

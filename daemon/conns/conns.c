@@ -140,12 +140,13 @@ static int open_all(struct conns *conns)
 	if (r < 0)
 		return r;
 	conns->sweep_timer = evtimer_new(base, on_sweep, conns);
-	conns->early_timer = evtimer_new(base, early_on_timer, conns);
 	conns->look_timer = evtimer_new(base, lookout_on_timer, conns);
 	conns->trim_timer = evtimer_new(base, trim_on_timer, conns);
-	if (!conns->sweep_timer || !conns->early_timer || !conns->look_timer || !conns->trim_timer)
+	if (!conns->sweep_timer || !conns->look_timer || !conns->trim_timer)
 		return -ENOMEM;
-	r = limits_open(conns);
+	r = early_open(conns);
+	if (r == 0)
+		r = limits_open(conns);
 	return r < 0 ? r : history_new(conns);
 }
 
@@ -221,7 +222,7 @@ void conns_free(struct conns *conns)
 	poller_free(conns->poller);
 	batch_free(conns->batch);
 	free_event(conns->sweep_timer);
-	free_event(conns->early_timer);
+	early_close(conns);
 	free_event(conns->look_timer);
 	free_event(conns->trim_timer);
 	limits_close(conns);

@@ -7,56 +7,51 @@
  * not the rendezvous has ended. What the program writes meanwhile waits in the pair until SMC-R or
  * TCP carries it.
  *
- * All connections wait equally long, so the list is in the order of its deadlines.
+ * A non-blocking connect() returns at once, with a pair end that is plugged. The daemon keeps a
+ * descriptor of that end, to enlarge its queue when it is unplugged. While the daemon has one, it
+ * does not see that the program closes. So it keeps the descriptor for a short time only, in which
+ * most handshakes and rendezvous on a LAN end, also where many begin at once.
  */
 #include "daemon/conns/internal.h"
 
-static void arm(struct conns *conns, uint64_t now_ms)
+#define KEEP_END_MS 200
+
+static void release(struct wait *wait)
 {
-	uint64_t at = conns->early->early_at_ms;
-	uint64_t left = at > now_ms ? at - now_ms : 0;
-	const struct timeval wait = { .tv_sec = (time_t)(left / 1000),
-				      .tv_usec = (suseconds_t)(left % 1000 * 1000) };
-	evtimer_add(conns->early_timer, &wait);
+	conn_release(container_of(wait, struct client_conn, early));
+}
+
+static void let_go(struct wait *wait)
+{
+	pair_let_go(&container_of(wait, struct client_conn, connecting)->pair);
+}
+
+int early_open(struct conns *conns)
+{
+	int r = waits_open(&conns->early, conns->config.base, conns->batch, release);
+	return r < 0 ? r : waits_open(&conns->connecting, conns->config.base, conns->batch, let_go);
+}
+
+void early_close(struct conns *conns)
+{
+	waits_close(&conns->early);
+	waits_close(&conns->connecting);
+}
+
+void early_keep_end(struct client_conn *conn)
+{
+	waits_add(&conn->conns->connecting, &conn->connecting, KEEP_END_MS);
 }
 
 void early_expect(struct client_conn *conn)
 {
 	struct conns *conns = conn->conns;
-	uint64_t now = conns_now_ms();
-	if (conn->early)
-		return;
-	conn->early = true;
-	conn->early_at_ms = now + conns->config.limits.connect_wait_ms;
-	DL_APPEND2(conns->early, conn, early_prev, early_next);
-	if (conns->early == conn)
-		arm(conns, now);
+	if (!conn->early.due_ms)
+		waits_add(&conns->early, &conn->early, conns->config.limits.connect_wait_ms);
 }
 
 void early_forget(struct client_conn *conn)
 {
-	struct conns *conns = conn->conns;
-	if (!conn->early)
-		return;
-	conn->early = false;
-	DL_DELETE2(conns->early, conn, early_prev, early_next);
-	if (!conns->early)
-		evtimer_del(conns->early_timer);
-}
-
-void early_on_timer(evutil_socket_t fd, short what, void *arg)
-{
-	struct conns *conns = arg;
-	uint64_t now = conns_now_ms();
-	(void)fd;
-	(void)what;
-	batch_begin(conns->batch);
-	while (conns->early && conns->early->early_at_ms <= now) {
-		struct client_conn *conn = conns->early;
-		early_forget(conn);
-		conn_release(conn);
-	}
-	if (conns->early)
-		arm(conns, now);
-	batch_end(conns->batch);
+	waits_remove(&conn->conns->early, &conn->early);
+	waits_remove(&conn->conns->connecting, &conn->connecting);
 }

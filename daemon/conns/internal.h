@@ -12,6 +12,7 @@
  *   outcome.c     the rendezvous has ended in SMC-R or in fallback
  *   conn_ops.c    the engine's CLC and event operations
  *   early.c       connect() returns before the outcome
+ *   waits.c       connections that wait equally long
  *   again.c       a connection whose rendezvous broke is made once more as plain TCP
  *   shown.c       questions of a program that shows a descriptor of its connection
  *   failed.c      what is kept of connections that failed, for such questions
@@ -46,6 +47,7 @@
 #include "daemon/conns/pump.h"
 #include "daemon/conns/relay.h"
 #include "daemon/conns/shared.h"
+#include "daemon/conns/waits.h"
 #include "daemon/rendezvous/clc_stream.h"
 #include "daemon/rendezvous/handshake.h"
 #include "proto/smcr/reason.h"
@@ -104,14 +106,14 @@ struct client_conn {
 	uint64_t claim_program; /* ipc_program_id(), 0: unknown */
 	struct quota *quota;
 	enum ipc_handover_kind kind;
-	bool require;    /* the program wants an error instead of a fallback */
-	bool early;      /* in conns->early: connect() returns at `early_at_ms` at the latest */
-	bool released;   /* connect() returned before the outcome, with a writable pair end */
-	bool was_smcr;   /* the rendezvous succeeded */
-	bool was_shared; /* the program has, or had, this connection's memory mapped */
-	bool again;      /* the rendezvous broke, so the connection was made again as plain TCP */
-	bool meddled;    /* another process has read from the TCP socket or written to it */
-	uint64_t early_at_ms;
+	bool require;      /* the program wants an error instead of a fallback */
+	bool released;     /* connect() returned before the outcome, with a writable pair end */
+	bool was_smcr;     /* the rendezvous succeeded */
+	bool was_shared;   /* the program has, or had, this connection's memory mapped */
+	bool again;        /* the rendezvous broke, so the connection was made again as plain TCP */
+	bool meddled;      /* another process has read from the TCP socket or written to it */
+	struct wait early; /* for connect() to return, whether or not the outcome is known */
+	struct wait connecting; /* for the end of a non-blocking connect() */
 	enum conn_phase phase;
 	uint64_t started_ms;
 
@@ -151,9 +153,8 @@ struct client_conn {
 	struct task later;               /* marks `work` after other connections had their turn */
 	struct task grave;               /* frees the connection */
 	struct client_conn *prev, *next; /* all connections, newest first */
-	struct client_conn *early_prev, *early_next;
-	bool looked_at;    /* in conns->looked_at */
-	uint64_t look_due; /* the next look comes no earlier, microseconds */
+	bool looked_at;                  /* in conns->looked_at */
+	uint64_t look_due;               /* the next look comes no earlier, microseconds */
 	uint64_t look_pause;
 	struct client_conn *look_prev, *look_next;
 	UT_hash_handle hh; /* by id */
@@ -189,9 +190,9 @@ struct conns {
 	struct batch *batch;
 	struct poller *poller;
 	struct event *sweep_timer; /* deadlines of relays and failed connections */
-	struct event *early_timer; /* due for the first connection of `early` */
-	struct event *look_timer;  /* due for `looked_at` */
-	uint64_t look_at;          /* when look_timer is due, microseconds */
+	struct waits early, connecting;
+	struct event *look_timer; /* due for `looked_at` */
+	uint64_t look_at;         /* when look_timer is due, microseconds */
 	struct event *trim_timer;
 	uint32_t most_conns; /* the largest number of connections since the heap was trimmed */
 	int plug_fd;
@@ -207,7 +208,7 @@ struct conns {
 	uint32_t reserved; /* sessions of administrators' tools, beyond the limit */
 
 	struct quota *quotas;
-	struct client_conn *conns, *early, *looked_at;
+	struct client_conn *conns, *looked_at;
 	struct client_conn *by_id;
 	struct order order; /* connections by their numbers */
 	uint64_t last_number;
@@ -328,11 +329,14 @@ void conn_note_outgrown(const struct client_conn *conn, const struct smcr_needs 
 void conn_tell(const struct client_conn *conn, enum conns_told_kind kind, const char *why);
 
 /* early.c */
+int early_open(struct conns *conns);
+void early_close(struct conns *conns);
+/** The program has its plugged pair end: close the daemon's descriptor of it after a short time. */
+void early_keep_end(struct client_conn *conn);
 /** A client's rendezvous begins: its connect() returns after `connect_wait_ms` at the latest. */
 void early_expect(struct client_conn *conn);
 /** connect() has returned, or the connection has ended. */
 void early_forget(struct client_conn *conn);
-void early_on_timer(evutil_socket_t fd, short what, void *arg);
 
 /* lookout.c */
 /** The pump of a connection with shared memory has run: decide whether the daemon polls that

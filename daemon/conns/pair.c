@@ -6,6 +6,7 @@
 #include <linux/sockios.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/param.h>
@@ -24,7 +25,7 @@
  */
 #define TO_PROGRAM_BYTES   (512 * 1024)
 #define FROM_PROGRAM_BYTES (2 * 1024 * 1024)
-#define PLUGGED_BYTES      (160 * 1024) /* the plug fills it; pair_widen() enlarges it */
+#define PLUGGED_BYTES      (160 * 1024) /* the plug fills it; pair_unplug() enlarges it */
 #define LARGEST_SKB        (72 * 1024)
 #define NARROW_BYTES       (2 * LARGEST_SKB) /* doubled: four of the buffers that sendfile() makes */
 /* Send queue of pair_make_way(): an urgent byte may stand behind all bytes that can be under way,
@@ -139,13 +140,6 @@ static int plug(int program_fd, int plug_fd, uint32_t *inout_bytes)
 	return 0;
 }
 
-static int set_peek_offset(const struct pair *pair)
-{
-	int offset = (int)pair->ahead;
-	return setsockopt(pair->fd, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset)) < 0 ? -errno
-											  : 0;
-}
-
 int pair_cookie(int fd, uint64_t *ret_cookie)
 {
 	socklen_t len = sizeof(*ret_cookie);
@@ -174,7 +168,7 @@ static int open_ends(struct pair *pair, int program_fd, const struct ipc_pair_na
 	pair->ahead = 1;
 	pair->one_byte = charge_of_one_byte(program_fd);
 	pair->slack = slack_of(program_fd, pair->one_byte);
-	return plug_fd >= 0 ? plug(program_fd, plug_fd, &pair->ahead) : set_peek_offset(pair);
+	return plug_fd >= 0 ? plug(program_fd, plug_fd, &pair->ahead) : 0;
 }
 
 int pair_open(const struct ipc_pair_name *name, int plug_fd, struct pair *ret_pair,
@@ -183,13 +177,15 @@ int pair_open(const struct ipc_pair_name *name, int plug_fd, struct pair *ret_pa
 	int ends[2];
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
 		return -errno;
-	struct pair pair = { .fd = ends[0] };
+	struct pair pair = { .fd = ends[0], .program_fd = -1 };
 	int r = open_ends(&pair, ends[1], name, plug_fd);
 	if (r < 0) {
 		close(ends[0]);
 		close(ends[1]);
 		return r;
 	}
+	if (plug_fd >= 0) /* if this fails, the queue stays small */
+		pair.program_fd = fcntl(ends[1], F_DUPFD_CLOEXEC, 0);
 	*ret_pair = pair;
 	*ret_program_fd = ends[1];
 	return 0;
@@ -220,10 +216,19 @@ static void drop(struct pair *pair, uint32_t keep)
 	}
 }
 
+void pair_let_go(struct pair *pair)
+{
+	if (pair->program_fd >= 0)
+		close(pair->program_fd);
+	pair->program_fd = -1;
+}
+
 void pair_unplug(struct pair *pair)
 {
+	if (pair->program_fd >= 0)
+		pair_widen(pair, pair->program_fd);
+	pair_let_go(pair);
 	drop(pair, 1);
-	set_peek_offset(pair);
 }
 
 void pair_settle(struct pair *pair)
@@ -261,29 +266,35 @@ static int iov_slice(const struct iovec *iov, int iovcnt, size_t skip, size_t le
 	return n;
 }
 
-/* Copy bytes and leave them queued. For few bytes this is the cheapest way. */
+/*
+ * Copy bytes and leave them queued. For few bytes this is the cheapest way. A peek begins at the
+ * head of the queue, so it copies forwarded bytes too: then it stops before an urgent byte that was
+ * not forwarded. @return the number of bytes that were not forwarded; -EAGAIN or 0: none
+ */
 static ssize_t peek(struct pair *pair, const struct iovec *iov, int iovcnt, size_t skip, size_t len)
 {
-	struct iovec part[2];
+	if (pair->ahead > sizeof(dropped))
+		drop(pair, 1);
+	struct iovec part[3] = { { dropped, pair->ahead } };
 	struct msghdr msg = { .msg_iov = part };
-	msg.msg_iovlen = (size_t)iov_slice(iov, iovcnt, skip, len, part);
+	msg.msg_iovlen = 1 + (size_t)iov_slice(iov, iovcnt, skip, len, part + 1);
 	ssize_t n;
 	do
 		n = recvmsg(pair->fd, &msg, MSG_PEEK | MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
-	if (n < 0) {
-		if (errno == ECONNRESET)
-			pair->unread = true;
+	if (n < 0)
 		return errno == EAGAIN ? -EAGAIN : 0;
-	}
+	if ((size_t)n <= pair->ahead)
+		return 0;
+	n -= pair->ahead;
 	pair->ahead += (uint32_t)n;
 	pair->queued++;
 	if (msg.msg_flags & MSG_CTRUNC)
 		pair->slack = 0; /* drop sent descriptors at once: one may be of the pair itself */
 	/* A short count means that the queue was read to its end. The exceptions are calls that
 	 * ended early at descriptors that a program sent (the kernel closes them here) or at an
-	 * urgent byte. */
-	pair->drained = n > 0 && (size_t)n < len && !(msg.msg_flags & MSG_CTRUNC);
+	 * urgent byte, of which an event tells. */
+	pair->drained = (size_t)n < len && !(msg.msg_flags & MSG_CTRUNC);
 	return n;
 }
 
@@ -291,9 +302,8 @@ static ssize_t peek(struct pair *pair, const struct iovec *iov, int iovcnt, size
  *
  * A read stops before an urgent byte only if it has read something before. A read that begins at
  * the urgent byte goes on behind it (kernel 6.18). And with forwarded bytes at the head of the
- * queue, SIOCATMARK does not tell whether the next byte is urgent. So bytes are peeked as usual,
- * and then the kernel is asked whether an urgent byte is queued. If it is, the bytes are given back
- * and read again by read_marked(). */
+ * queue, SIOCATMARK does not tell whether the next byte is urgent. So where an urgent byte may be
+ * queued, the forwarded bytes are dropped first. */
 
 static bool urgent_queued(const struct pair *pair)
 {
@@ -301,61 +311,62 @@ static bool urgent_queued(const struct pair *pair)
 	return poll(&pfd, 1, 0) > 0 && pfd.revents & POLLPRI;
 }
 
-/* Drop all forwarded bytes. At least one byte that was not forwarded must be queued: it becomes the
- * kept byte. */
-static void drop_forwarded(struct pair *pair)
-{
-	drop(pair, 0);
-	set_peek_offset(pair);
-}
-
 bool pair_urgent_pending(struct pair *pair)
 {
 	if (!urgent_queued(pair) || pair_pending(pair) == 0)
 		return false;
-	drop_forwarded(pair); /* the urgent byte may have been the last forwarded one */
+	drop(pair, 0); /* the urgent byte may have been the last forwarded one */
 	return urgent_queued(pair);
 }
 
-static void give_back(struct pair *pair, size_t n)
+/* Has the program closed its end with delivered bytes unread? */
+static void note_error(struct pair *pair)
 {
-	pair->ahead -= (uint32_t)n;
-	set_peek_offset(pair);
+	int error = 0;
+	socklen_t len = sizeof(error);
+	if (getsockopt(pair->fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == ECONNRESET)
+		pair->unread = true;
 }
 
-/* @return as peek(); 0 also if an urgent byte is queued, with `pair->marked` */
-static ssize_t peek_unmarked(struct pair *pair, const struct iovec *iov, int iovcnt, size_t skip,
-			     size_t len)
+/* Only forwarded bytes were queued. @return 0: the program writes no more; -EAGAIN */
+static ssize_t read_nothing(struct pair *pair)
 {
-	ssize_t n = peek(pair, iov, iovcnt, skip, len);
-	if (n <= 0 || !urgent_queued(pair))
-		return n;
-	give_back(pair, (size_t)n);
-	pair->marked = true;
-	return 0;
+	struct pollfd pfd = { .fd = pair->fd, .events = POLLRDHUP };
+	if (pair->ended)
+		return 0;
+	if (poll(&pfd, 1, 0) <= 0)
+		return -EAGAIN;
+	if (pfd.revents & POLLERR)
+		note_error(pair);
+	pair->ended = true;
+	return pair_pending(pair) == 0 ? 0 : -EAGAIN; /* an event tells of what has just come */
 }
 
-/* Only forwarded bytes were queued when FIONREAD was asked. @return 0: the program writes no more;
- * -EAGAIN */
-static ssize_t read_nothing(struct pair *pair, const struct iovec *iov, int iovcnt)
-{
-	ssize_t n = peek(pair, iov, iovcnt, 0, 1);
-	if (n > 0)
-		give_back(pair, (size_t)n);
-	return n > 0 ? -EAGAIN : n; /* the byte has just come, and an event tells of it */
-}
-
-static ssize_t read_marked(struct pair *pair, const struct iovec *iov, int iovcnt, size_t room)
+/* An urgent byte may be next, or descriptors that stop each peek. @return as pair_read() */
+static ssize_t read_with_care(struct pair *pair, const struct iovec *iov, int iovcnt, size_t room)
 {
 	int at_mark = 0;
 	pair->bulk = false;
 	if (pair_pending(pair) == 0)
-		return read_nothing(pair, iov, iovcnt);
-	drop_forwarded(pair);
+		return read_nothing(pair);
+	drop(pair, 0); /* the first byte that was not forwarded becomes the kept byte */
 	pair->urgent = ioctl(pair->fd, SIOCATMARK, &at_mark) == 0 && at_mark;
 	ssize_t n = peek(pair, iov, iovcnt, 0, pair->urgent ? 1 : MIN(room, PEEK_MAX));
 	pair->drained = false;
 	return n;
+}
+
+/* As peek(), but of bytes before an urgent byte only. */
+static ssize_t peek_ordinary(struct pair *pair, const struct iovec *iov, int iovcnt, size_t skip,
+			     size_t len)
+{
+	const bool at_head = pair->ahead == 0;
+	ssize_t n = peek(pair, iov, iovcnt, skip, len);
+	if (n <= 0 || !at_head || !urgent_queued(pair))
+		return n;
+	pair->ahead = 0; /* the first byte may be the urgent one */
+	pair->marked = true;
+	return 0;
 }
 
 /*
@@ -370,7 +381,7 @@ static ssize_t take(struct pair *pair, const struct iovec *iov, int iovcnt, size
 	size_t want = MIN(fresh, room);
 	if (want < BULK_MIN || pair->ahead > sizeof(dropped) || pair->ahead == 0) {
 		pair->bulk = false;
-		return peek_unmarked(pair, iov, iovcnt, skip, MIN(room, PEEK_MAX));
+		return peek_ordinary(pair, iov, iovcnt, skip, MIN(room, PEEK_MAX));
 	}
 	struct iovec part[3] = { { dropped, pair->ahead } };
 	struct msghdr msg = { .msg_iov = part };
@@ -384,14 +395,22 @@ static ssize_t take(struct pair *pair, const struct iovec *iov, int iovcnt, size
 	size_t got = (size_t)n;
 	if (got <= pair->ahead) {
 		pair->ahead -= (uint32_t)got;
-		return peek_unmarked(pair, iov, iovcnt, skip, MIN(room, PEEK_MAX));
+		return peek_ordinary(pair, iov, iovcnt, skip, MIN(room, PEEK_MAX));
 	}
 	got -= pair->ahead;
 	pair->ahead = 0;
 	pair->drained = false;
-	n = peek_unmarked(pair, iov, iovcnt, skip + got, 1);
+	n = peek_ordinary(pair, iov, iovcnt, skip + got, 1);
 	pair->drained = n == 1 && got + 1 == fresh && fresh < room;
 	return (ssize_t)got + MAX(n, 0);
+}
+
+void pair_note(struct pair *pair, uint32_t events)
+{
+	if (events & EPOLLPRI)
+		pair->marked = true;
+	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		pair->ended = true;
 }
 
 ssize_t pair_read(struct pair *pair, const struct iovec *iov, int iovcnt)
@@ -403,11 +422,11 @@ ssize_t pair_read(struct pair *pair, const struct iovec *iov, int iovcnt)
 		pair->marked = urgent_queued(pair);
 	if (!pair->marked) {
 		n = pair->bulk ? take(pair, iov, iovcnt, 0, room)
-			       : peek_unmarked(pair, iov, iovcnt, 0, MIN(room, PEEK_MAX));
+			       : peek_ordinary(pair, iov, iovcnt, 0, MIN(room, PEEK_MAX));
 		if (n == PEEK_MAX)
 			pair->bulk = true;
 	}
-	return n == 0 && pair->marked ? read_marked(pair, iov, iovcnt, room) : n;
+	return n == 0 ? read_with_care(pair, iov, iovcnt, room) : n;
 }
 
 size_t pair_pending(const struct pair *pair)
@@ -483,10 +502,7 @@ bool pair_closed(struct pair *pair)
 	struct pollfd pfd = { .fd = pair->fd };
 	if (poll(&pfd, 1, 0) <= 0 || !(pfd.revents & (POLLHUP | POLLERR)))
 		return false;
-	int error = 0;
-	socklen_t len = sizeof(error);
-	if (getsockopt(pair->fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == ECONNRESET)
-		pair->unread = true;
+	note_error(pair);
 	return true;
 }
 
@@ -495,6 +511,7 @@ bool pair_closed(struct pair *pair)
 static void close_end(struct pair *pair)
 {
 	pair_end_way(pair);
+	pair_let_go(pair);
 	close(pair->fd);
 	pair->fd = -1;
 }

@@ -7,15 +7,15 @@
  * The rule of the kept byte: while the pair is open, at least one byte that the program wrote stays
  * unread in the daemon's end. (The first one pair_open() writes in the program's name.) If the
  * daemon dies, the kernel then gives every reader of the program's end ECONNRESET after the
- * delivered bytes. With nothing unread it would give end of file. So the daemon reads by peeking
- * behind the bytes that it has forwarded (`ahead`, always equal to SO_PEEK_OFF), and drops
- * forwarded bytes later.
+ * delivered bytes. With nothing unread it would give end of file. So the daemon reads by peeking,
+ * and drops the bytes that it has forwarded (`ahead`) later.
  *
  * Urgent bytes (MSG_OOB) pass through the pair as urgent bytes in both directions. So programs get
  * SIGURG, POLLPRI, recv(MSG_OOB), SO_OOBINLINE and SIOCATMARK from the kernel, as on TCP. The
  * daemon's end has SO_OOBINLINE set, so that it reads an urgent byte at its place in the stream.
  *
- * Readiness is edge-triggered: wait for an event only after a call has found nothing.
+ * Readiness is edge-triggered: wait for an event only after a call has found nothing. Pass each
+ * event to pair_note().
  */
 #ifndef SMCRD_DAEMON_CONNS_PAIR_H
 #define SMCRD_DAEMON_CONNS_PAIR_H
@@ -29,7 +29,8 @@
 #include "proto/ipc/ipc.h"
 
 struct pair {
-	int fd; /* the daemon's end, non-blocking; -1: none */
+	int fd;         /* the daemon's end, non-blocking; -1: none */
+	int program_fd; /* while plugged, until pair_let_go(): the program's end; else -1 */
 	uint64_t
 		program_cookie; /* SO_COOKIE of the program's end, to recognise descriptors of it */
 	uint32_t ahead;  /* bytes at the head of the queue that were forwarded, or are the plug */
@@ -41,6 +42,7 @@ struct pair {
 	bool unread;  /* the program closed its end with delivered bytes unread */
 	bool urgent;  /* after pair_read(): it returned one byte, which is urgent */
 	bool marked;  /* there may be an urgent byte in the queue */
+	bool ended;   /* the program writes no more; what it wrote may still be in the queue */
 	bool wide;    /* pair_make_way() has enlarged the queue to the program */
 	bool narrow;  /* pair_narrow() was called */
 };
@@ -63,11 +65,16 @@ int pair_cookie(int fd, uint64_t *ret_cookie);
 /** A file for `plug_fd`, close-on-exec. @return descriptor or negative errno */
 int pair_plug_file(void);
 
-/** Make a plugged program's end writable, with a wake-up: the program may send now (GEN-6). */
+/** Make a plugged program's end writable, with a wake-up: the program may send now (GEN-6). Its
+ * queue gets the usual size, unless pair_let_go() was called before. */
 void pair_unplug(struct pair *pair);
 
+/** Close the daemon's descriptor of the program's end. As long as the daemon has one, it does not
+ * see that the program closes. */
+void pair_let_go(struct pair *pair);
+
 /** Enlarge the queue of the program's end to its usual size. A plugged pair starts with a small
- * one, which can only be enlarged when somebody shows a descriptor of the program's end. */
+ * one, and without `program_fd` it can only be enlarged when somebody shows a descriptor. */
 void pair_widen(struct pair *pair, int program_fd);
 
 /**
@@ -83,6 +90,10 @@ uint32_t pair_least_charge(const struct pair *pair);
 
 /** Has the pair bytes that the program has not read? */
 bool pair_unread(const struct pair *pair);
+
+/** An event of epoll came for `pair->fd`. pair_read() learns from it of urgent bytes and of the
+ * end. */
+void pair_note(struct pair *pair, uint32_t events);
 
 /**
  * Read bytes that the program wrote; the last one stays in the queue as the kept byte. Call

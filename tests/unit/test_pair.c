@@ -66,6 +66,13 @@ static short poll_bits(int fd, short events, int timeout_ms)
 	return pfd.revents;
 }
 
+static size_t queued(const struct pair *pair)
+{
+	int n = 0;
+	assert_int_equal(ioctl(pair->fd, FIONREAD, &n), 0);
+	return (size_t)n;
+}
+
 /* ---- death of the daemon */
 
 static void send_fd(int socket, int fd)
@@ -281,6 +288,47 @@ static void a_plugged_end_becomes_writable_when_unplugged(void **state)
 	PROVES("GEN-6");
 }
 
+/* An unplugged pair holds as much as one that never had a plug, and forwarded messages may stay in
+ * it. Otherwise the daemon would drop each message of a program whose connect() did not block. */
+static void an_unplugged_pair_has_the_usual_room(void **state)
+{
+	(void)state;
+	struct pair usual, pair;
+	int usual_program, program, plug_fd = pair_plug_file(), want, got;
+	socklen_t len = sizeof(int);
+	char buf[16];
+	open_pair(&usual, &usual_program, -1);
+	open_pair(&pair, &program, plug_fd);
+	pair_unplug(&pair);
+	assert_int_equal(getsockopt(usual_program, SOL_SOCKET, SO_SNDBUF, &want, &len), 0);
+	assert_int_equal(getsockopt(program, SOL_SOCKET, SO_SNDBUF, &got, &len), 0);
+	assert_int_equal(got, want);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(write(program, "hello", 5), 5);
+		assert_int_equal(read_some(&pair, buf, sizeof(buf)), 5);
+	}
+	assert_in_range(queued(&pair), 3 * 5, 3 * 5 + 1);
+	pair_reset(&usual);
+	pair_reset(&pair);
+	close(usual_program);
+	close(program);
+	close(plug_fd);
+}
+
+static void only_who_let_go_of_a_plugged_end_sees_it_closed(void **state)
+{
+	(void)state;
+	struct pair pair;
+	int program, plug_fd = pair_plug_file();
+	open_pair(&pair, &program, plug_fd);
+	close(program);
+	assert_false(pair_closed(&pair));
+	pair_let_go(&pair);
+	assert_true(pair_closed(&pair));
+	pair_reset(&pair);
+	close(plug_fd);
+}
+
 static void closing_a_plugged_pair_is_a_reset(void **state)
 {
 	(void)state;
@@ -300,13 +348,6 @@ static void closing_a_plugged_pair_is_a_reset(void **state)
 static uint8_t pattern(size_t at)
 {
 	return (uint8_t)((at * 2654435761u) >> 13);
-}
-
-static size_t queued(const struct pair *pair)
-{
-	int n = 0;
-	assert_int_equal(ioctl(pair->fd, FIONREAD, &n), 0);
-	return (size_t)n;
 }
 
 /* Starts a program that writes `total` bytes of the pattern in pieces of any size, waits by poll()
@@ -514,6 +555,35 @@ static void urgent_bytes_are_found(void **state)
 	close(s.program);
 }
 
+/* The same where the daemon reads only after edge-triggered events, and until pair_read() says that
+ * there is no more. */
+static void events_tell_of_urgent_bytes(void **state)
+{
+	(void)state;
+	static struct marked_stream s = { .random = 11 };
+	open_pair(&s.pair, &s.program, -1);
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event event = { .events = EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLET };
+	assert_int_equal(epoll_ctl(ep, EPOLL_CTL_ADD, s.pair.fd, &event), 0);
+	for (int turn = 0; turn < 3000; turn++) {
+		for (uint64_t n = (s.random >> 33) % 4; n > 0; n--)
+			write_marked(&s);
+		write_marked(&s);
+		while (epoll_wait(ep, &event, 1, 0) == 1) {
+			pair_note(&s.pair, event.events);
+			do
+				read_marked(&s);
+			while (s.got < s.sent && !s.pair.drained);
+		}
+		assert_int_equal(s.got, s.sent);
+	}
+	assert_true(s.marks > 200);
+	assert_int_equal(s.found, s.marks);
+	pair_reset(&s.pair);
+	close(s.program);
+	close(ep);
+}
+
 static void urgent_bytes_and_descriptors_do_not_stop_the_stream(void **state)
 {
 	(void)state;
@@ -646,11 +716,14 @@ int main(void)
 		cmocka_unit_test(daemon_death_is_a_reset_for_poll_and_epoll),
 		cmocka_unit_test(the_name_tells_both_addresses),
 		cmocka_unit_test(a_plugged_end_becomes_writable_when_unplugged),
+		cmocka_unit_test(an_unplugged_pair_has_the_usual_room),
+		cmocka_unit_test(only_who_let_go_of_a_plugged_end_sees_it_closed),
 		cmocka_unit_test(closing_a_plugged_pair_is_a_reset),
 		cmocka_unit_test(every_byte_passes_once),
 		cmocka_unit_test(few_forwarded_messages_stay_queued),
 		cmocka_unit_test(forwarded_bytes_do_not_keep_the_program_from_writing),
 		cmocka_unit_test(urgent_bytes_are_found),
+		cmocka_unit_test(events_tell_of_urgent_bytes),
 		cmocka_unit_test(urgent_bytes_and_descriptors_do_not_stop_the_stream),
 		cmocka_unit_test(half_close_both_ways),
 		cmocka_unit_test(end_of_file_leaves_the_other_direction_open),
