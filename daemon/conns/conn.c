@@ -9,6 +9,9 @@
 #include "daemon/conns/internal.h"
 
 #define ID_TRIES 8
+/* TCP was reset. A program that reads may take its time with what came before, but one that waits
+ * for its write() to end does not read. */
+#define RESET_WAIT_MS 1000
 
 /* ---- birth ---- */
 
@@ -201,6 +204,17 @@ static void run_pump(struct client_conn *conn)
 		mark_later(conn);
 }
 
+static void set_relay_deadline(struct client_conn *conn, uint64_t now_ms)
+{
+	conn->relay_deadline_ms = 0;
+	if (conn->relay.closed)
+		conn->relay_deadline_ms = now_ms + conn->conns->config.limits.close_wait_ms;
+	else if (relay_reset_waits(&conn->relay))
+		conn->relay_deadline_ms = now_ms + RESET_WAIT_MS;
+	if (conn->relay_deadline_ms)
+		conns_need_sweep(conn->conns);
+}
+
 static void run_relay(struct client_conn *conn)
 {
 	switch (relay_run(&conn->relay)) {
@@ -210,17 +224,18 @@ static void run_relay(struct client_conn *conn)
 	case RELAY_ABORTED:
 	case RELAY_RESET: conn_end_relay(conn, false); return;
 	}
-	if (conn->relay.closed) {
-		conn->relay_deadline_ms = conns_now_ms() + conn->conns->config.limits.close_wait_ms;
-		conns_need_sweep(conn->conns);
-	}
+	set_relay_deadline(conn, conns_now_ms());
 }
 
 void conn_check_deadline(struct client_conn *conn, uint64_t now_ms)
 {
-	if (conn->phase == PHASE_RELAY && conn->relay_deadline_ms &&
-	    conn->relay_deadline_ms <= now_ms)
+	if (conn->phase != PHASE_RELAY || !conn->relay_deadline_ms ||
+	    conn->relay_deadline_ms > now_ms)
+		return;
+	if (conn->relay.closed || relay_writer_waits(&conn->relay))
 		conn_end_relay(conn, false);
+	else
+		set_relay_deadline(conn, now_ms);
 }
 
 /* ---- the daemon stops, options change ---- */

@@ -135,7 +135,8 @@ struct client_conn {
 	struct pump pump;
 	struct shared shared; /* used while pump.shared points to it */
 	struct relay relay;
-	uint64_t relay_deadline_ms; /* when a relay is reset whose program has closed; 0: never */
+	uint64_t relay_deadline_ms; /* when a relay is reset that waits for its program or its peer;
+				       0: never */
 
 	struct told told;
 	bool let_go; /* the engine has told FALLBACK, FAILED or CLOSED, and has forgotten it */
@@ -279,7 +280,7 @@ void conn_reply(struct client_conn *conn, enum ipc_outcome outcome, int error, i
 void conn_options_changed(struct client_conn *conn);
 /** The daemon stops in good order. */
 void conn_stop(struct client_conn *conn);
-/** Reset a relay whose program has closed and whose deadline has passed. */
+/** Reset a relay whose deadline has passed. */
 void conn_check_deadline(struct client_conn *conn, uint64_t now_ms);
 /** The state that a program sees. */
 enum ipc_conn_state conn_state(const struct client_conn *conn);

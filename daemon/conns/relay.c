@@ -63,6 +63,16 @@ bool relay_untouched(const struct relay *relay)
 	       !relay->rx_ended && !relay->deaf && pair_pending(relay->pair) == 0;
 }
 
+bool relay_reset_waits(const struct relay *relay)
+{
+	return relay->tcp_failed && relay->rx_full;
+}
+
+bool relay_writer_waits(const struct relay *relay)
+{
+	return relay_reset_waits(relay) && pair_pending(relay->pair) > 0;
+}
+
 /* ---- what was not taken at once */
 
 static int keep_rest(struct relay_rest *rest, const uint8_t *data, size_t len, bool urgent)
@@ -144,6 +154,8 @@ static enum relay_result end_tx(struct relay *relay)
 static enum relay_result relay_tx(struct relay *relay)
 {
 	size_t moved = 0;
+	if (relay->tcp_failed) /* a program whose bytes were dropped would go on writing */
+		return RELAY_WAIT;
 	while (!relay->tx_full && (relay->tx_rest.data || relay->tx_ready)) {
 		if (relay->tx_rest.data) {
 			if (!send_rest(relay))

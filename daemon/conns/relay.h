@@ -62,6 +62,11 @@ void relay_note_tcp(struct relay *relay, uint32_t events);
 /** Move what can be moved, up to a bound so that other connections get their turn. */
 enum relay_result relay_run(struct relay *relay);
 
+/** TCP was reset, and the program has not read all that came before. */
+bool relay_reset_waits(const struct relay *relay);
+/** Has the program written bytes that nobody takes any more? Its write() may wait for that. */
+bool relay_writer_waits(const struct relay *relay);
+
 /** Has neither a byte nor end of file passed in either direction, and has the program written
  * nothing? Then the TCP socket can be given back as it was. */
 bool relay_untouched(const struct relay *relay);

@@ -188,6 +188,33 @@ static void a_reset_waits_for_the_reader_of_what_came_before(void **state)
 	daemon_stop(&daemon);
 }
 
+/* With TCP, a write() that waits fails as soon as the peer has reset the connection. The program
+ * cannot read what came before, because it waits. */
+static void a_reset_does_not_wait_for_a_writer(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp;
+	static char block[100000];
+	daemon_start(&daemon);
+	int pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	for (int i = 0; i < 2; i++) {
+		int fd = i ? pair : tcp.far;
+		struct pollfd pfd = { .fd = fd, .events = POLLOUT };
+		while (poll(&pfd, 1, 200) == 1) /* until all buffers are full */
+			assert_true(send(fd, block, sizeof(block), MSG_DONTWAIT) > 0);
+	}
+	close(tcp.far); /* with unread bytes: a reset */
+	ssize_t n = 0;
+	for (int i = 0; i < 10000 && n >= 0; i++)
+		n = send(pair, block, 1000, MSG_NOSIGNAL);
+	assert_int_equal(n, -1);
+	assert_int_equal(errno, ECONNRESET);
+	assert_true(recv(pair, block, sizeof(block), 0) > 0); /* it can still be read */
+	close(pair);
+	daemon_stop(&daemon);
+}
+
 static void close_sends_everything_and_then_fin(void **state)
 {
 	(void)state;
@@ -507,6 +534,7 @@ int main(void)
 		cmocka_unit_test(the_relay_waits_for_a_slow_reader),
 		cmocka_unit_test(resets_pass_the_relay),
 		cmocka_unit_test(a_reset_waits_for_the_reader_of_what_came_before),
+		cmocka_unit_test(a_reset_does_not_wait_for_a_writer),
 		cmocka_unit_test(close_sends_everything_and_then_fin),
 		cmocka_unit_test(bytes_for_a_program_that_has_closed_meet_a_reset),
 		cmocka_unit_test(a_peer_that_never_reads_is_not_waited_for_for_ever),
