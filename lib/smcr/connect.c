@@ -130,6 +130,7 @@ static int take_connected(const struct attempt *a, const struct pre_handover *ha
 static int take_connecting(const struct attempt *a, int rc, int pair)
 {
 	uint64_t cookie;
+	pre_pair_owe_success(pair);
 	if (pre_replace(a->fd, &a->state, pair, true, true) < 0 || pre_cookie(a->fd, &cookie) < 0)
 		return lost(a);
 	pre_pending_add(a->fd, cookie);
@@ -300,6 +301,12 @@ static bool connect_unasked(const struct attempt *a, int *ret_rc)
 
 /* ---- connect() on a pair end: asks for the outcome of an earlier connect() */
 
+static bool is_blocking(int fd)
+{
+	int flags = sys_fcntl(fd, F_GETFL, 0);
+	return flags >= 0 && !(flags & O_NONBLOCK);
+}
+
 /* Wait as the kernel does on a blocking socket: until the outcome is known, a signal comes, or
  * SO_SNDTIMEO ends. With any outcome the pair end becomes writable or hangs up. */
 static int wait_writable(int fd)
@@ -316,18 +323,15 @@ static int wait_writable(int fd)
 
 static int report_outcome(int fd, const struct ipc_status *status)
 {
-	uint64_t cookie;
 	switch ((enum ipc_conn_state)status->state) {
 	case IPC_CONN_CONNECTING: return -EALREADY;
-	case IPC_CONN_FAILED:
-		pre_pending_drop(fd);
-		return status->error ? -status->error : -ECONNABORTED;
+	case IPC_CONN_FAILED: return status->error ? -status->error : -ECONNABORTED;
 	case IPC_CONN_OPEN:
 	case IPC_CONN_SMCR:
 	case IPC_CONN_RELAY:
 	case IPC_CONN_CLOSED: break;
 	}
-	return pre_cookie(fd, &cookie) == 0 && pre_pending_report(fd, cookie) ? 0 : -EISCONN;
+	return pre_pair_tell_success(fd) ? 0 : -EISCONN;
 }
 
 static int connect_pair(const struct attempt *a, const struct ipc_pair_name *name)
@@ -338,14 +342,15 @@ static int connect_pair(const struct attempt *a, const struct ipc_pair_name *nam
 		return -EFAULT;
 	if (a->len >= sizeof(a->addr->sa_family) && a->addr->sa_family == AF_UNSPEC)
 		return pre_status_disconnect(a->fd, name);
-	int flags = sys_fcntl(a->fd, F_GETFL, 0);
-	if (flags >= 0 && !(flags & O_NONBLOCK) && pre_pending_open_at(a->fd)) {
+	if (pre_status(a->fd, &status) < 0)
+		return -EISCONN;
+	if (status.ipc.state == IPC_CONN_CONNECTING && is_blocking(a->fd)) {
 		int rc = wait_writable(a->fd);
 		if (rc < 0)
 			return rc;
+		if (pre_status(a->fd, &status) < 0)
+			return -EISCONN;
 	}
-	if (pre_status(a->fd, &status) < 0)
-		return -EISCONN;
 	if (status.taken_back && status.ipc.state != IPC_CONN_FAILED)
 		return plain_connect(a); /* the kernel knows whether it has said so before */
 	if (status.taken_back)

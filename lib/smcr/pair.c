@@ -113,6 +113,25 @@ bool pre_pair_trust(int fd)
 	return is_named(fd, &name);
 }
 
+/* An option of the pair end that nothing else uses: the kernel keeps it without any effect on a
+ * Unix stream socket, and a program's SO_BROADCAST is that of the TCP socket. */
+static int set_mark(int fd, int on)
+{
+	return sys_setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof(on));
+}
+
+void pre_pair_owe_success(int fd)
+{
+	set_mark(fd, 1);
+}
+
+bool pre_pair_tell_success(int fd)
+{
+	int owed;
+	return sys_get_int(fd, SOL_SOCKET, SO_BROADCAST, &owed) == 0 && owed &&
+	       set_mark(fd, 0) == 0;
+}
+
 int pre_cookie(int fd, uint64_t *ret_cookie)
 {
 	uint64_t cookie;

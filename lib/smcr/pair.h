@@ -35,6 +35,16 @@ bool pre_is_over(int fd);
  */
 int pre_unconnected(const struct ipc_pair_name *name);
 
+/**
+ * The connect() of a new pair end goes on in the background, so a later connect() returns 0 when it
+ * has succeeded, but only one. The kernel keeps this with the socket: it does not matter which
+ * duplicate or process calls connect().
+ */
+void pre_pair_owe_success(int fd);
+
+/** @return true: a connect() returns 0 now, and later ones return EISCONN */
+bool pre_pair_tell_success(int fd);
+
 /** Trust from now on the user who made this descriptor, which the daemon has given. @return true:
  * it is a pair end */
 bool pre_pair_trust(int fd);

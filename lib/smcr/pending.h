@@ -19,24 +19,16 @@ void pre_pending_open(void);
 /** connect() has put a pair end at `fd`. */
 void pre_pending_add(int fd, uint64_t cookie);
 
-/** Is the outcome of this pair end's connect() unknown to this process? Makes no system call if the
- * number is not in the table. */
+/** Is the outcome of this pair end's connect() unknown to this process? The number may be a
+ * duplicate. Makes no system call if the process has not had a connect() in progress. */
 bool pre_pending_open_at(int fd);
 
-/** Is its outcome unknown, and has no fork since then given the pair end to another process? */
+/** Is its outcome unknown, has connect() put it at this number, and has no fork since then given it
+ * to another process? Epoll registrations are known by number, so those of another number would be
+ * lost with the pair end. */
 bool pre_pending_is_ours(int fd, uint64_t cookie);
 
-/** The outcome is known, and the pair end stays. The next connect() of the program may still have
- * to report success. */
-void pre_pending_settle(int fd, uint64_t cookie);
-
-/**
- * connect() is called on a connected pair end.
- * @return true the first time, when Linux returns 0; later it returns EISCONN
- */
-bool pre_pending_report(int fd, uint64_t cookie);
-
-/** `fd` is not this pair end any more. */
-void pre_pending_drop(int fd);
+/** The outcome is known, or the pair end is gone. */
+void pre_pending_drop(uint64_t cookie);
 
 #endif

@@ -28,7 +28,7 @@ static int take_back(int fd, int tcp)
 	}
 	rc = pre_replace(fd, &state, tcp, true, false);
 	if (rc == 0)
-		pre_pending_drop(fd);
+		pre_pending_drop(state.cookie);
 	return rc;
 }
 
@@ -85,7 +85,7 @@ static int status_of(int fd, uint64_t cookie, bool may, struct pre_status *ret_s
 	} else if (status.ipc.state != IPC_CONN_CONNECTING) {
 		if (news && is_answered(&status.ipc))
 			note_answer(fd);
-		pre_pending_settle(fd, cookie);
+		pre_pending_drop(cookie);
 		pre_watch_forget(fd);
 	}
 	if (news)

@@ -281,6 +281,102 @@ static void test_shared_pair_ends_stay(void **state)
 	close(fd);
 }
 
+/* ---- duplicates */
+
+static int by_dup(int fd)
+{
+	return dup(fd);
+}
+
+static int by_dup2(int fd)
+{
+	return dup2(fd, fd + 500);
+}
+
+static int by_system_call(int fd)
+{
+	return (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 300);
+}
+
+/* The program goes on with a duplicate. The outcome belongs to the socket, not to the number. */
+static void test_outcome_at_a_duplicate(void **state)
+{
+	(void)state;
+	static int (*const ways[])(int) = { by_dup, by_dup2, by_system_call };
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		smcrd.script->hold = 1;
+		int fd = client();
+		assert_int_equal(pre_net_connect(fd, &server), EINPROGRESS);
+		int copy = ways[i](fd);
+		assert_true(copy >= 0);
+		close(fd);
+		assert_int_equal(pre_net_poll_now(copy, POLLIN | POLLOUT), 0);
+		assert_int_equal(pre_net_connect(copy, &server), EALREADY);
+		assert_int_equal(peername_error(copy), ENOTCONN);
+		assert_int_equal(so_error(copy), 0);
+		smcrd.script->hold = 0;
+		assert_int_equal(pre_net_wait(copy, POLLIN | POLLOUT), POLLOUT);
+		assert_int_equal(so_error(copy), 0);
+		assert_int_equal(peername_error(copy), 0);
+		assert_int_equal(pre_net_connect(copy, &server), 0);
+		assert_int_equal(pre_net_connect(copy, &server), EISCONN);
+		int peer = pre_net_accept_plain(listener);
+		pre_net_exchange(copy, peer);
+		close(copy);
+		close(peer);
+	}
+	PROVES("SOCK-1");
+}
+
+static void test_success_is_told_at_one_duplicate(void **state)
+{
+	(void)state;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), EINPROGRESS);
+	int copy = dup(fd);
+	pre_net_wait(fd, POLLOUT);
+	assert_int_equal(pre_net_connect(copy, &server), 0);
+	assert_int_equal(pre_net_connect(fd, &server), EISCONN);
+	close(copy);
+	close(fd);
+}
+
+static void test_success_is_told_in_one_process(void **state)
+{
+	(void)state;
+	int fd = client(), status;
+	assert_int_equal(pre_net_connect(fd, &server), EINPROGRESS);
+	pre_net_wait(fd, POLLOUT);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(pre_net_connect(fd, &server));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(pre_net_connect(fd, &server), EISCONN);
+	close(fd);
+}
+
+static void test_blocking_connect_waits_at_a_duplicate(void **state)
+{
+	(void)state;
+	smcrd.script->hold = 1;
+	int fd = client(), status;
+	assert_int_equal(pre_net_connect(fd, &server), EINPROGRESS);
+	int copy = dup2(fd, fd + 500);
+	close(fd);
+	assert_int_equal(fcntl(copy, F_SETFL, 0), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		usleep(200000);
+		smcrd.script->hold = 0;
+		_exit(0);
+	}
+	assert_int_equal(pre_net_connect(copy, &server), 0);
+	assert_int_equal(pre_net_connect(copy, &server), EISCONN);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	close(copy);
+}
+
 /* ---- epoll */
 
 static int epoll_ready(int ep, struct epoll_event *ret_event, int limit)
@@ -541,6 +637,10 @@ int main(void)
 		TEST(test_socket_comes_back),
 		TEST(test_socket_comes_back_by_connect),
 		TEST(test_shared_pair_ends_stay),
+		TEST(test_outcome_at_a_duplicate),
+		TEST(test_success_is_told_at_one_duplicate),
+		TEST(test_success_is_told_in_one_process),
+		TEST(test_blocking_connect_waits_at_a_duplicate),
 		TEST(test_registration_follows),
 		TEST(test_changed_registrations),
 		TEST(test_stale_registrations),
