@@ -9,13 +9,31 @@
 #include "lib/smcr/calls.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
+#include "lib/smcr/pending.h"
 #include "lib/smcr/session.h"
+#include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"
 
+/* Is the connect() of this pair end in progress? One that is writable is connected. If the TCP
+ * socket comes back instead, it knows for itself. */
+static bool is_connecting(int fd)
+{
+	const struct timespec now = { 0 };
+	struct pre_status status;
+	short revents;
+	return pre_pending_open_at(fd) && sys_poll_one(fd, POLLOUT, &now, &revents) == 0 &&
+	       pre_status(fd, &status) == 0 && status.ipc.state == IPC_CONN_CONNECTING;
+}
+
+/* The kernel ends a connect() in progress, whichever direction is shut, and the socket can be
+ * connected again. The pair end could only be shut, and connect() would go on. */
 int pre_shutdown(int fd, int how)
 {
 	struct ipc_pair_name pair;
-	bool over = pre_pair_name(fd, &pair) == 0 && pre_is_over(fd);
+	bool is_pair = pre_pair_name(fd, &pair) == 0;
+	if (is_pair && how >= SHUT_RD && how <= SHUT_RDWR && is_connecting(fd))
+		return pre_status_disconnect(fd, &pair);
+	bool over = is_pair && pre_is_over(fd);
 	int rc = sys_result(pre_next.shutdown(fd, how));
 	return rc == 0 && over ? -ENOTCONN : rc;
 }

@@ -568,6 +568,67 @@ static void test_blocking_connect_cut_short(void **state)
 	}
 }
 
+/* ---- shutdown() */
+
+/* The kernel ends a connect() in progress, whichever direction is shut, and the socket can be
+ * connected again. */
+static void test_shutdown_ends_connecting(void **state)
+{
+	(void)state;
+	union ipc_addr addr;
+	int backlog[4];
+	int slow = pre_net_listen(AF_INET, &addr);
+	assert_int_equal(syscall(SYS_listen, slow, 0), 0);
+	fill_backlog(backlog, 4, &addr);
+	pre_net_option.negotiated = IPC_NEGOTIATED_UNKNOWN;
+	for (int how = SHUT_RD; how <= SHUT_RDWR; how++) {
+		int ep = epoll_create1(EPOLL_CLOEXEC);
+		struct epoll_event event = { .events = EPOLLOUT };
+		int fd = client();
+		assert_int_equal(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event), 0);
+		assert_int_equal(pre_net_connect(fd, &addr), EINPROGRESS);
+		assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+		assert_int_equal(epoll_ready(ep, &event, 0), 0);
+		assert_int_equal(shutdown(fd, 7), -1);
+		assert_int_equal(errno, EINVAL);
+		assert_int_equal(pre_net_connect(fd, &addr), EALREADY);
+		assert_int_equal(shutdown(fd, how), 0);
+		assert_int_equal(epoll_ready(ep, &event, 10000), 1);
+		assert_int_equal(event.events, EPOLLOUT | EPOLLERR | EPOLLHUP);
+		assert_int_equal(so_error(fd), ECONNRESET);
+		assert_int_equal(so_error(fd), 0);
+		assert_int_equal(peername_error(fd), ENOTCONN);
+		assert_int_equal(pre_net_connect(fd, &addr), EINPROGRESS);
+		assert_int_equal(pre_net_connect(fd, &addr), EALREADY);
+		close(fd);
+		close(ep);
+	}
+	for (int i = 0; i < 4; i++)
+		close(backlog[i]);
+	close(slow);
+	PROVES("SOCK-1");
+}
+
+/* Nobody has asked for the outcome. */
+static void test_shutdown_of_a_connected_socket(void **state)
+{
+	(void)state;
+	char byte;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), EINPROGRESS);
+	assert_int_equal(pre_net_wait(fd, POLLOUT), POLLOUT);
+	int requests = smcrd.script->status_requests;
+	assert_int_equal(shutdown(fd, SHUT_WR), 0);
+	assert_int_equal(smcrd.script->status_requests, requests);
+	int peer = pre_net_accept_plain(listener);
+	assert_int_equal(recv(peer, &byte, 1, 0), 0);
+	assert_int_equal(send(peer, "x", 1, 0), 1);
+	assert_int_equal(pre_net_wait(fd, POLLIN) & POLLIN, POLLIN);
+	assert_int_equal(recv(fd, &byte, 1, 0), 1);
+	close(peer);
+	close(fd);
+}
+
 /* ---- --require and hand-overs that fail */
 
 static void test_require(void **state)
@@ -646,6 +707,8 @@ int main(void)
 		TEST(test_stale_registrations),
 		TEST(test_registration_follows_back),
 		TEST(test_blocking_connect_cut_short),
+		TEST(test_shutdown_ends_connecting),
+		TEST(test_shutdown_of_a_connected_socket),
 		TEST(test_require),
 		TEST(test_option_kept_off),
 		TEST(test_outcomes_of_the_hand_over),
