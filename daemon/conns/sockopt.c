@@ -26,6 +26,10 @@ enum {
 	SET = 1 << IPC_SOCKOPT_SET,
 };
 
+/* SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST, by which proxies ask where a redirected connection was
+ * going. The kernel's headers that define them do not go together with the C library's. */
+#define ORIGINAL_DESTINATION 80
+
 static const struct option {
 	int level, name;
 	unsigned int allowed;
@@ -68,6 +72,7 @@ static const struct option {
 	{ IPPROTO_TCP, TCP_NODELAY, GET | SET },
 	{ IPPROTO_TCP, TCP_NOTSENT_LOWAT, GET | SET },
 	{ IPPROTO_TCP, TCP_QUICKACK, GET | SET },
+	{ IPPROTO_TCP, TCP_SAVED_SYN, GET },
 	{ IPPROTO_TCP, TCP_SYNCNT, GET | SET },
 	{ IPPROTO_TCP, TCP_THIN_DUPACK, GET | SET },
 	{ IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, GET | SET },
@@ -88,6 +93,7 @@ static const struct option {
 	{ IPPROTO_IP, IP_TOS, GET | SET },
 	{ IPPROTO_IP, IP_TRANSPARENT, GET | SET },
 	{ IPPROTO_IP, IP_TTL, GET | SET },
+	{ IPPROTO_IP, ORIGINAL_DESTINATION, GET },
 	{ IPPROTO_IPV6, IPV6_ADDR_PREFERENCES, GET | SET },
 	{ IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, GET | SET },
 	{ IPPROTO_IPV6, IPV6_DONTFRAG, GET | SET },
@@ -103,6 +109,7 @@ static const struct option {
 	{ IPPROTO_IPV6, IPV6_TRANSPARENT, GET | SET },
 	{ IPPROTO_IPV6, IPV6_UNICAST_HOPS, GET | SET },
 	{ IPPROTO_IPV6, IPV6_V6ONLY, GET | SET },
+	{ IPPROTO_IPV6, ORIGINAL_DESTINATION, GET },
 };
 
 static bool allowed(const struct ipc_sockopt *msg)

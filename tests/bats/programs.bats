@@ -247,3 +247,32 @@ python_on() {
 	done
 	[ "$(show b info .connections.established_total)" = 24 ]
 }
+
+@test "a server whose port is redirected learns which port the client has asked for" {
+	local address
+	hosts_up 1500
+	ip -n "$HOSTS_ID-a" addr add fd00:77::1/64 dev eth0 nodad
+	ip -n "$HOSTS_ID-b" addr add fd00:77::2/64 dev eth0 nodad
+	smcrd_start a
+	smcrd_start b
+	on a nft -f - <<-'EOF'
+	table inet redirected {
+		chain in {
+			type nat hook prerouting priority -100
+			tcp dport 7080 redirect to :7001
+		}
+	}
+	EOF
+	for address in "$SERVER" fd00:77::1; do
+		start_on a "$RUN" /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" redirected-server \
+			"$address" 7001 >"$HOSTS_DIR/asked.$address" 2>&1
+		until_true 5 tcp_listens a 7001
+		until_true 5 on b "$RUN" --require /usr/bin/python3 -c '
+import socket, sys
+assert not socket.create_connection((sys.argv[1], 7080)).recv(1)' "$address"
+		cat "$HOSTS_DIR/asked.$address"
+		[ "$(cat "$HOSTS_DIR/asked.$address")" = "7080 7001" ]
+		kill "$!"
+		wait "$!" || true
+	done
+}

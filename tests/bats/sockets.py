@@ -32,6 +32,8 @@
                                               with an empty environment; it inherits the listener as
                                               FD. WAY: exec, spawn, or dup (posix_spawn() with a
                                               listener that is closed on exec)
+  sockets.py redirected-server ADDRESS PORT   print of each connection which port the client has asked for
+                                              (SO_ORIGINAL_DST) and which one its SYN had (TCP_SAVED_SYN)
   sockets.py pass ADDRESS PORT                connect and send the descriptor to another process,
                                               which was started by exec and exchanges the data
 """
@@ -291,6 +293,21 @@ def answering_server(address, port):
                 connection.sendall(bytes(100000))
 
 
+def redirected_server(address, port):
+    original, save_syn, saved_syn = 80, 27, 28  # SO_ORIGINAL_DST, TCP_SAVE_SYN, TCP_SAVED_SYN
+    family, level, header = socket.AF_INET, socket.IPPROTO_IP, 20
+    if ":" in address:
+        family, level, header = socket.AF_INET6, socket.IPPROTO_IPV6, 40
+    with socket.create_server((address, int(port)), family=family) as listener:
+        listener.setsockopt(socket.IPPROTO_TCP, save_syn, 1)
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                asked = struct.unpack_from("!H", connection.getsockopt(level, original, 28), 2)
+                syn = connection.getsockopt(socket.IPPROTO_TCP, saved_syn, 256)
+                print(*asked, *struct.unpack_from("!H", syn, header + 2), flush=True)
+
+
 def filling_client(address, port):
     """Write until nothing more is taken, read nothing, and close. Then connect once more to say so."""
     with socket.create_connection((address, int(port))) as connection:
@@ -355,6 +372,7 @@ def main():
             "hand-on": hand_on,
             "inherited-server": inherited_server,
             "leave-behind": leave_behind,
+            "redirected-server": redirected_server,
             "pass": pass_on,
             "early-client": early_client,
             "late-server": late_server,
