@@ -11,6 +11,7 @@
 
 #include "lib/preload/data.h"
 #include "lib/preload/wait_all.h"
+#include "lib/smcr/calls.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/path.h"
 
@@ -173,11 +174,24 @@ EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 						 : moved(fd, pre_next.send(fd, buf, len, flags));
 }
 
+/* @return false: the call fails, errno is set */
+static bool may_open(int fd, int flags)
+{
+	if (!(flags & MSG_FASTOPEN) || !pre_ready())
+		return true;
+	int saved = errno;
+	int rc = pre_fast_open(fd, pre_settings.require ? PRE_REQUIRE : PRE_PREFER);
+	errno = rc < 0 ? -rc : saved;
+	return rc == 0;
+}
+
 EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, __CONST_SOCKADDR_ARG addr,
 		      socklen_t addr_len)
 {
 	struct iovec iov = one(buf, len);
 	ssize_t n;
+	if (!may_open(fd, flags))
+		return -1;
 	if (pre_path_concerns(fd) && !addr.__sockaddr__ && data_send(fd, &iov, 1, flags, &n))
 		return n;
 	return moved(fd, pre_next.sendto(fd, buf, len, flags, addr.__sockaddr__, addr_len));
@@ -186,6 +200,8 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, __CONST_SO
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	ssize_t n;
+	if (!may_open(fd, flags))
+		return -1;
 	if (pre_path_concerns(fd) && is_plain(msg) && msg->msg_iovlen <= INT32_MAX &&
 	    data_send(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
 		return n;

@@ -29,6 +29,9 @@ int pre_getpeername(int fd, struct sockaddr *addr, socklen_t *len);
 int pre_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 int pre_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int pre_shutdown(int fd, int how);
+/** May a send with MSG_FASTOPEN go on? With PRE_REQUIRE it must not connect a TCP socket, because
+ * it does so past SMC-R. @return 0, or -EOPNOTSUPP as where TCP Fast Open is off */
+int pre_fast_open(int fd, enum pre_policy policy);
 /** To be called for requests for which pre_ioctl_concerns() is true. */
 int pre_ioctl(int fd, unsigned long request, void *arg);
 

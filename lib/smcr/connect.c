@@ -386,6 +386,11 @@ int pre_connect(int fd, const struct sockaddr *addr, socklen_t len, enum pre_pol
 	return is_first_connect(fd) ? connect_tcp(&attempt) : plain_connect(&attempt);
 }
 
+int pre_fast_open(int fd, enum pre_policy policy)
+{
+	return policy == PRE_REQUIRE && pre_is_tcp(fd) && is_first_connect(fd) ? -EOPNOTSUPP : 0;
+}
+
 int pre_take_back(int fd)
 {
 	struct ipc_pair_name name;

@@ -693,6 +693,29 @@ static void test_signals_during_the_hand_over(void **state)
 
 /* ---- --require */
 
+/* TCP Fast Open connects past connect(). The program gets the error of a host that does not use it,
+ * and can connect by connect(). */
+static void test_require_without_fast_open(void **state)
+{
+	(void)state;
+	struct iovec iov = { (void *)(size_t) "x", 1 };
+	struct msghdr msg = { .msg_name = &server,
+			      .msg_namelen = pre_net_len(&server),
+			      .msg_iov = &iov,
+			      .msg_iovlen = 1 };
+	for (int required = 1; required >= 0; required--) {
+		pre_settings.require = required;
+		int to = client(), by_msg = client();
+		ssize_t n = sendto(to, "x", 1, MSG_FASTOPEN, &server.sa, pre_net_len(&server));
+		assert_int_equal(n < 0 ? -errno : n, required ? -EOPNOTSUPP : 1);
+		n = sendmsg(by_msg, &msg, MSG_FASTOPEN);
+		assert_int_equal(n < 0 ? -errno : n, required ? -EOPNOTSUPP : 1);
+		assert_int_equal(pre_net_connect(to, &server), required ? 0 : EISCONN);
+		close(to);
+		close(by_msg);
+	}
+}
+
 static void test_require(void **state)
 {
 	(void)state;
@@ -755,6 +778,7 @@ int main(void)
 		TEST(test_answer_in_pieces),
 		TEST(test_signals_during_the_hand_over),
 		TEST(test_require),
+		TEST(test_require_without_fast_open),
 		TEST(test_unfit_sockets_are_not_claimed),
 		TEST(test_stepping_aside_is_told),
 		TEST(test_everything_else_passes),
