@@ -155,6 +155,41 @@ static int put_at(int number, int new_fd)
 	return rc < 0 ? rc : 0;
 }
 
+static bool is_listed(int epfd, const struct pre_watch *watches, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (watches[i].epfd == epfd)
+			return true;
+	return false;
+}
+
+/* Remove a registration whose epoll instance has another number now: the program has duplicated it
+ * and closed the first descriptor. @return the instance's number, or -1 */
+static int unwatch_elsewhere(int number, const struct pre_watch *watches, size_t count)
+{
+	struct epoll_event unused;
+	for (int n = next_candidate(number, -1); n >= 0; n = next_candidate(number, n))
+		if (!is_listed(n, watches, count) &&
+		    sys_epoll_ctl(n, EPOLL_CTL_DEL, number, &unused) == 0)
+			return n;
+	return -1;
+}
+
+/* Remove the registrations from the old file. Those that the kernel does not have any more get the
+ * epoll instance -1. */
+static void unwatch(int number, struct pre_watch *watches, size_t count)
+{
+	bool lost = false;
+	for (size_t i = 0; i < count; i++)
+		if (sys_epoll_ctl(watches[i].epfd, EPOLL_CTL_DEL, number, &watches[i].event) < 0) {
+			watches[i].epfd = -1;
+			lost = true;
+		}
+	for (size_t i = 0; lost && i < count; i++)
+		if (watches[i].epfd < 0)
+			watches[i].epfd = unwatch_elsewhere(number, watches, count);
+}
+
 /*
  * Put the new file at a number and move its epoll registrations. A registration belongs to the old
  * file: it would stay active while anybody holds that file, and EPOLL_CTL_MOD and DEL would not
@@ -164,17 +199,14 @@ static int move_number(int number, uint64_t cookie, int new_fd)
 {
 	struct pre_watch watches[PRE_WATCH_MAX];
 	size_t count = pre_watch_list(number, cookie, watches);
-	bool watched[PRE_WATCH_MAX];
-	for (size_t i = 0; i < count; i++)
-		watched[i] = sys_epoll_ctl(watches[i].epfd, EPOLL_CTL_DEL, number,
-					   &watches[i].event) == 0;
+	unwatch(number, watches, count);
 	int rc = put_at(number, new_fd);
 	uint64_t now = cookie;
 	if (rc == 0)
 		pre_cookie(number, &now);
 	pre_watch_forget(number);
 	for (size_t i = 0; i < count; i++)
-		if (watched[i] &&
+		if (watches[i].epfd >= 0 &&
 		    sys_epoll_ctl(watches[i].epfd, EPOLL_CTL_ADD, number, &watches[i].event) == 0)
 			pre_watch_set(watches[i].epfd, number, now, &watches[i].event);
 	return rc;

@@ -479,6 +479,46 @@ static void test_stale_registrations(void **state)
 	close(ep);
 }
 
+/* The program goes on with another descriptor of the epoll instance. */
+static void test_registration_by_a_closed_descriptor(void **state)
+{
+	(void)state;
+	for (int reused = 0; reused < 3; reused++) {
+		struct epoll_event event = { .events = EPOLLIN, .data = { .u64 = 1 } };
+		int fd = client(), other = epoll_create1(EPOLL_CLOEXEC);
+		assert_int_equal(epoll_ctl(other, EPOLL_CTL_ADD, fd, &event), 0);
+		event = (struct epoll_event){ .events = EPOLLOUT | EPOLLET, .data = { .u64 = 2 } };
+		int first = epoll_create1(EPOLL_CLOEXEC);
+		assert_int_equal(epoll_ctl(first, EPOLL_CTL_ADD, fd, &event), 0);
+		int ep = dup(first);
+		close(first);
+		if (reused == 1)
+			assert_int_equal(open("/dev/null", O_RDONLY), first);
+		if (reused == 2)
+			assert_int_equal(epoll_create1(EPOLL_CLOEXEC), first);
+		smcrd.script->hold = 1;
+		assert_int_equal(pre_net_connect(fd, &server), EINPROGRESS);
+		assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+		assert_int_equal(epoll_ready(ep, &event, 0), 0);
+		smcrd.script->hold = 0;
+		assert_int_equal(epoll_ready(ep, &event, 10000), 1);
+		assert_int_equal(event.events, EPOLLOUT);
+		assert_true(event.data.u64 == 2);
+		int peer = pre_net_accept_plain(listener);
+		assert_int_equal(send(peer, "x", 1, 0), 1);
+		assert_int_equal(epoll_ready(other, &event, 10000), 1);
+		assert_int_equal(event.events, EPOLLIN);
+		assert_true(event.data.u64 == 1);
+		assert_int_equal(epoll_ctl(ep, EPOLL_CTL_MOD, fd, &event), 0);
+		if (reused)
+			close(first);
+		close(peer);
+		close(ep);
+		close(other);
+		close(fd);
+	}
+}
+
 /* A socket is registered after connect(), and then the TCP socket comes back. */
 static void test_registration_follows_back(void **state)
 {
@@ -705,6 +745,7 @@ int main(void)
 		TEST(test_registration_follows),
 		TEST(test_changed_registrations),
 		TEST(test_stale_registrations),
+		TEST(test_registration_by_a_closed_descriptor),
 		TEST(test_registration_follows_back),
 		TEST(test_blocking_connect_cut_short),
 		TEST(test_shutdown_ends_connecting),
