@@ -54,11 +54,13 @@ bool pre_pending_open_at(int fd)
 	return atomic_load(&used) && pre_cookie(fd, &cookie) == 0 && find(cookie);
 }
 
-bool pre_pending_is_ours(int fd, uint64_t cookie)
+bool pre_pending_is_ours(uint64_t cookie, int *ret_fd)
 {
 	struct entry *entry = find(cookie);
-	return entry && atomic_load(&entry->fd) == fd &&
-	       atomic_load(&entry->forks) == atomic_load(&forks);
+	if (!entry || atomic_load(&entry->forks) != atomic_load(&forks))
+		return false;
+	*ret_fd = atomic_load(&entry->fd);
+	return true;
 }
 
 void pre_pending_drop(uint64_t cookie)

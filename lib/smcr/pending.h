@@ -23,10 +23,11 @@ void pre_pending_add(int fd, uint64_t cookie);
  * duplicate. Makes no system call if the process has not had a connect() in progress. */
 bool pre_pending_open_at(int fd);
 
-/** Is its outcome unknown, has connect() put it at this number, and has no fork since then given it
- * to another process? Epoll registrations are known by number, so those of another number would be
- * lost with the pair end. */
-bool pre_pending_is_ours(int fd, uint64_t cookie);
+/**
+ * Is its outcome unknown, and has no fork since then given the pair end to another process?
+ * @param ret_fd  the number where connect() has put it
+ */
+bool pre_pending_is_ours(uint64_t cookie, int *ret_fd);
 
 /** The outcome is known, or the pair end is gone. */
 void pre_pending_drop(uint64_t cookie);

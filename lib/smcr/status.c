@@ -12,10 +12,15 @@
 #include "lib/smcr/watch.h"
 #include "proto/smcr/reason.h"
 
+/* Epoll registrations are known by number. One that was made by the number of the connect(), where
+ * another file may be now, would be lost with the pair end. */
 static bool may_take_back(int fd, uint64_t cookie)
 {
-	return pre_sees_calls && pre_pending_is_ours(fd, cookie) && pre_watch_complete(fd) &&
-	       !pre_has_dup(fd, cookie);
+	struct pre_watch unused[PRE_WATCH_MAX];
+	int first;
+	return pre_sees_calls && pre_pending_is_ours(cookie, &first) &&
+	       (first == fd || pre_watch_list(first, cookie, unused) == 0) &&
+	       pre_watch_complete(first) && pre_watch_complete(fd) && !pre_has_dup(fd, cookie);
 }
 
 static int take_back(int fd, int tcp)

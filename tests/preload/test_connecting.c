@@ -37,6 +37,15 @@ static int peername_error(int fd)
 	return getpeername(fd, &addr.sa, &len) < 0 ? errno : 0;
 }
 
+static int epoll_ready(int ep, struct epoll_event *ret_event, int limit)
+{
+	int rc;
+	do
+		rc = epoll_wait(ep, ret_event, 1, limit);
+	while (rc < 0 && errno == EINTR);
+	return rc;
+}
+
 /* ---- the course of a connection */
 
 static void test_looks_like_connecting(void **state)
@@ -377,16 +386,52 @@ static void test_blocking_connect_waits_at_a_duplicate(void **state)
 	close(copy);
 }
 
-/* ---- epoll */
-
-static int epoll_ready(int ep, struct epoll_event *ret_event, int limit)
+/* The program goes on with a duplicate. A registration that was made by the first number cannot
+ * follow: then the pair end stays. */
+static void test_socket_comes_back_at_a_duplicate(void **state)
 {
-	int rc;
-	do
-		rc = epoll_wait(ep, ret_event, 1, limit);
-	while (rc < 0 && errno == EINTR);
-	return rc;
+	(void)state;
+	smcrd.script->fallback = 1;
+	smcrd.script->take_back = 1;
+	for (int watched = 0; watched < 2; watched++) {
+		int ep = epoll_create1(EPOLL_CLOEXEC);
+		struct epoll_event event = { .events = EPOLLOUT, .data = { .u64 = 3 } };
+		int fd = client();
+		assert_int_equal(pre_net_connect(fd, &server), EINPROGRESS);
+		if (watched)
+			assert_int_equal(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event), 0);
+		int copy = dup2(fd, fd + 500);
+		close(fd);
+		assert_int_equal(pre_net_wait(copy, POLLOUT), POLLOUT);
+		assert_int_equal(so_error(copy), 0);
+		assert_int_equal(pre_net_kernel_family(copy), watched ? AF_UNIX : AF_INET);
+		assert_int_equal(epoll_ready(ep, &event, 0), watched);
+		int peer = pre_net_accept_plain(listener);
+		pre_net_exchange(copy, peer);
+		close(peer);
+		close(copy);
+		close(ep);
+	}
 }
+
+static void test_connect_again_at_a_duplicate(void **state)
+{
+	(void)state;
+	union ipc_addr gone;
+	close(pre_net_listen(AF_INET, &gone));
+	smcrd.script->take_back = 1;
+	pre_net_option.negotiated = IPC_NEGOTIATED_UNKNOWN;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &gone), EINPROGRESS);
+	int copy = dup2(fd, fd + 500);
+	close(fd);
+	pre_net_wait(copy, POLLOUT);
+	assert_int_equal(pre_net_connect(copy, &gone), ECONNREFUSED);
+	assert_int_equal(pre_net_connect(copy, &gone), EINPROGRESS);
+	close(copy);
+}
+
+/* ---- epoll */
 
 /* nginx registers a socket with epoll before connect(). In the kernel the registration belongs to
  * the old file. */
@@ -742,6 +787,8 @@ int main(void)
 		TEST(test_success_is_told_at_one_duplicate),
 		TEST(test_success_is_told_in_one_process),
 		TEST(test_blocking_connect_waits_at_a_duplicate),
+		TEST(test_socket_comes_back_at_a_duplicate),
+		TEST(test_connect_again_at_a_duplicate),
 		TEST(test_registration_follows),
 		TEST(test_changed_registrations),
 		TEST(test_stale_registrations),
