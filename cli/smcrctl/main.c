@@ -76,8 +76,10 @@ static int request(const struct arguments *args, struct session *session)
 
 static unsigned int patience(const struct request *request)
 {
+	/* Of these smcrd is asked to greet, or to answer for the first time, at once. What comes
+	 * then may take any time. */
 	if (request->monitor || request->patient)
-		return 0;
+		return SHOW_PATIENCE_S;
 	return request->show ? SHOW_PATIENCE_S : COMMAND_PATIENCE_S;
 }
 
@@ -96,6 +98,7 @@ static int run(const struct arguments *args)
 	int error = session_open(&session, args->socket_path, patience(&args->request), text);
 	if (error)
 		return output_failure(&args->output, error, text);
+	session.patient = args->request.patient;
 	int status = args->request.monitor ? monitor_run(&session, args->request.text, args->number,
 							 &args->output)
 					   : request(args, &session);

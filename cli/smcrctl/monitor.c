@@ -92,7 +92,6 @@ int monitor_run(struct session *session, const char *request, unsigned int befor
 	unsigned long long begun = 0;
 	int status = -1;
 	interrupt_is_the_end();
-	session->for_reader = true;
 	while (status < 0) {
 		json_t *reply;
 		bool first = !*place;
@@ -107,6 +106,8 @@ int monitor_run(struct session *session, const char *request, unsigned int befor
 		json_decref(reply);
 		if (!first)
 			continue;
+		/* smcrd has answered at once; it answers the next requests when events come. */
+		session->for_reader = true;
 		begun = id_of(place);
 		go_back(place, before);
 	}

@@ -155,6 +155,12 @@ static int send_hello(int fd)
 	return send_frame(fd, IPC_HELLO, buf, (size_t)len);
 }
 
+static void wait_without_end(int fd)
+{
+	struct timeval none = { 0 };
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof(none));
+}
+
 /* smcrd sends HELLO, then the reply. ERROR may come instead of either.
  * @param ret_reply  NULL: wait for HELLO only */
 static int receive_reply(const struct session *session, char **ret_reply, char *ret_error)
@@ -176,6 +182,8 @@ static int receive_reply(const struct session *session, char **ret_reply, char *
 			return fail(ret_error, -EPIPE, path, "smcrd has ended");
 		if (error)
 			return fail(ret_error, error, path, strerror(-error));
+		if (header.type == IPC_HELLO && session->patient)
+			wait_without_end(session->fd);
 		if (header.type == IPC_HELLO && !ret_reply) {
 			free(payload);
 			return 0;

@@ -15,14 +15,17 @@ struct session {
 	int fd;
 	const char *path;
 	bool greeted;
-	/* A wait for a reply ends when nobody reads standard output any more; false at first. */
+	/* A wait for a reply ends when nobody reads standard output any more, and takes any time;
+	 * false at first. */
 	bool for_reader;
+	/* Replies may take any time, once smcrd has greeted; false at first. */
+	bool patient;
 };
 
 /**
  * Connect.
  * @param path     socket of the daemon; outlives the session
- * @param seconds  how long to wait for the daemon, for each request; 0: without end
+ * @param seconds  how long to wait for the daemon, for each request
  * @return 0; -ECONNREFUSED: no daemon there; -EACCES; each error with a sentence in ret_error
  */
 int session_open(struct session *session, const char *path, unsigned int seconds,

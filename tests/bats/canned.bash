@@ -21,7 +21,7 @@ canned_listens() {
 # canned_down: returns when it has ended. While it lives, its socket looks as if the next one listened there.
 canned_down() {
 	[ -n "${CANNED_PID:-}" ] || return 0
-	kill "$CANNED_PID" 2>/dev/null || true
+	kill -KILL "$CANNED_PID" 2>/dev/null || true # it may stand still
 	wait "$CANNED_PID" 2>/dev/null || true
 	CANNED_PID=
 }

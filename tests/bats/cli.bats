@@ -199,6 +199,22 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 	[[ "$output" == *"link-failed   link 3/1 has failed" ]]
 }
 
+@test "a daemon that stands still is reported, also by what may wait for any time" {
+	canned "{\"event.wait\":[$NOW,null],\"drain.begin\":[null]}"
+	kill -STOP "$CANNED_PID"
+	"$SMCRCTL" drain --wait 2>"$BATS_TEST_TMPDIR/drain.err" 3>&- &
+	run -1 timeout 30 "$SMCRCTL" monitor
+	[[ "$output" == *"smcrd does not answer in time" ]]
+	run -0 until_true 20 grep "smcrd does not answer in time" "$BATS_TEST_TMPDIR/drain.err"
+	# One that has greeted, or answered once, is waited for.
+	kill -CONT "$CANNED_PID"
+	timeout 12 "$SMCRCTL" drain --wait 3>&- &
+	local drain=$! status=0
+	run -124 timeout 12 "$SMCRCTL" monitor
+	wait "$drain" || status=$?
+	[ "$status" = 124 ]
+}
+
 @test "filters become parameters, and a wrong filter is refused with a sentence" {
 	canned '{"link.show":[[]],"connection.show":[[]]}'
 	run -0 "$SMCRCTL" link peer 192.0.2.1 state ACTIVE group 3
