@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "daemon/host/log.h"
 #include "daemon/host/tcp_socket.h"
@@ -148,18 +149,27 @@ static bool set_rnic(struct config *config, struct value *value)
 	return true;
 }
 
-static bool set_socket(struct config *config, struct value *value)
+/* Could a Unix socket be there? */
+static bool set_socket_path(char **ret, struct value *value)
 {
+	const size_t most = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
 	if (value->text[0] != '/')
 		return refuse(value, "'%.40s' is not an absolute path", value->text);
-	return set_text(&config->socket_path, value);
+	if (strlen(value->text) > most)
+		return refuse(value, "'%.40s..' is too long: a socket path has at most %zu bytes",
+			      value->text, most);
+	return set_text(ret, value);
+}
+
+static bool set_socket(struct config *config, struct value *value)
+{
+	return set_socket_path(&config->socket_path, value);
 }
 
 static bool set_metrics_socket(struct config *config, struct value *value)
 {
-	if (value->text[0] && value->text[0] != '/')
-		return refuse(value, "'%.40s' is not an absolute path", value->text);
-	return set_text(&config->metrics_socket, value);
+	return *value->text ? set_socket_path(&config->metrics_socket, value)
+			    : set_text(&config->metrics_socket, value);
 }
 
 static bool set_metrics_address(struct config *config, struct value *value)

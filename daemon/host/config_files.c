@@ -65,6 +65,8 @@ static int on_key(void *ctx, const char *section, const char *name, const char *
 	struct parse *parse = ctx;
 	char why[CONFIG_WHY_LEN];
 	(void)section;
+	if (!*name)
+		return 0; /* "= value" */
 	parse->said = true;
 	if (!config_put(parse->config, name, value, &parse->place, why))
 		config_note(parse->errors, "%s:%u: %.64s: %s", parse->place.file, parse->place.line,

@@ -62,6 +62,18 @@ log_says() {
 	[ "${#lines[@]}" = 5 ]
 	run -1 "$HOSTS_BUILD/bin/smcrd" --config "$BATS_TEST_TMPDIR/none.conf" --check-config
 	[[ "$output" == *"none.conf: No such file"* ]]
+	rm -r "$BATS_TEST_TMPDIR/smcrd.conf.d"
+	# no Unix socket can be there, and the start would find that out
+	local long
+	long=/$(printf 'x%.0s' {1..107})
+	printf 'socket = %s\nmetrics_socket = %s\n= 3\n' "$long" "$long" >"$file"
+	run -1 "$HOSTS_BUILD/bin/smcrd" --config "$file" --check-config
+	[ "${#lines[@]}" = 3 ]
+	[[ "${lines[0]}" == *"$file:1: socket: '/xxx"*"is too long: a socket path has at most 107 bytes" ]]
+	[[ "${lines[1]}" == *"$file:2: metrics_socket: '/xxx"*"is too long"* ]]
+	[[ "${lines[2]}" == *"$file:3: this is not 'key = value'" ]]
+	printf 'socket = %s\n' "${long%x}" >"$file"
+	run -0 "$HOSTS_BUILD/bin/smcrd" --config "$file" --check-config
 }
 
 @test "--check-config tells root which files the service's user cannot read" {
