@@ -31,6 +31,7 @@ struct doctor {
 	struct findings findings;
 	const char *socket_path;
 	bool root;
+	bool absent;    /* no smcrd runs; one that does not answer is not absent */
 	bool elsewhere; /* smcrd is in another network namespace, with other interfaces */
 	struct interfaces interfaces;
 	/* Answers of smcrd; NULL: it does not answer, or is too old. */

@@ -9,6 +9,7 @@
 static void does_not_answer(struct doctor *doctor, int error, const char *text)
 {
 	struct findings *findings = &doctor->findings;
+	doctor->absent = error == -ECONNREFUSED;
 	if (error == -EACCES)
 		findings_add(findings, FINDING_PROBLEM,
 			     "%s\nlet users reach its directory (chmod a+x), or run this as root",

@@ -167,7 +167,8 @@ static void without_smcrd(struct doctor *doctor)
 		findings_add(&doctor->findings, FINDING_OK,
 			     "%zu Ethernet interfaces are up and have an IPv4 address, for RNICs",
 			     fit);
-	if (port_is_taken())
+	/* An smcrd that does not answer has it itself. */
+	if (doctor->absent && port_is_taken())
 		findings_add(&doctor->findings, FINDING_WARNING,
 			     "UDP port 4791 is taken, by the kernel's rdma_rxe or another "
 			     "program\nsee 'ss -lunp sport = :4791' and 'rdma link'; smcrd uses "

@@ -248,6 +248,17 @@ in_other_mounts() {
 	run -1 smcrctl_on a -j doctor
 	kill -CONT "$SMCRD_PID_a"
 	found problem daemon "smcrd, process $SMCRD_PID_a, does not answer within"
+	# nobody has taken the port of RoCE from it
+	[[ "$output" != *"4791 is taken"* ]]
+	kill "$SMCRD_PID_a"
+	until_true 10 eval '! kill -0 "$SMCRD_PID_a" 2>/dev/null'
+	start_on a python3 -c 'import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("", 4791))
+time.sleep(600)'
+	until_true 10 eval '[ -n "$(on a ss -Hlun "sport = :4791")" ]'
+	run -1 smcrctl_on a -j doctor
+	found warning rnics "UDP port 4791 is taken"
 }
 
 @test "doctor: a daemon that refuses does not stand still" {
