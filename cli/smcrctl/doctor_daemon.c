@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/smcrctl/ask.h"
@@ -9,6 +10,10 @@
 static void does_not_answer(struct doctor *doctor, int error, const char *text)
 {
 	struct findings *findings = &doctor->findings;
+	pid_t pid = error == -ETIMEDOUT ? ask_pid(doctor->socket_path) : 0;
+	char process[32] = ""; /* unknown: it takes no caller any more */
+	if (pid > 0)
+		snprintf(process, sizeof(process), ", process %d,", (int)pid);
 	doctor->absent = error == -ECONNREFUSED;
 	if (error == -EACCES)
 		findings_add(findings, FINDING_PROBLEM,
@@ -21,12 +26,11 @@ static void does_not_answer(struct doctor *doctor, int error, const char *text)
 			     "TCP",
 			     text);
 	else if (error == -ETIMEDOUT)
-		findings_add(
-			findings, FINDING_PROBLEM,
-			"smcrd, process %d, does not answer within %d s, on %s\nis it stopped? "
-			"new connections stay TCP meanwhile; systemctl restart smcrd ends "
-			"the wait, and resets those that use SMC-R",
-			(int)ask_pid(doctor->socket_path), DOCTOR_PATIENCE_S, doctor->socket_path);
+		findings_add(findings, FINDING_PROBLEM,
+			     "smcrd%s does not answer within %d s, on %s\nis it stopped? "
+			     "new connections stay TCP meanwhile; systemctl restart smcrd ends "
+			     "the wait, and resets those that use SMC-R",
+			     process, DOCTOR_PATIENCE_S, doctor->socket_path);
 	else
 		findings_add(
 			findings, FINDING_PROBLEM, "%s\n%s", text,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "cli/smcrctl/help.h"
 #include "cli/smcrctl/words.h"
@@ -166,6 +167,11 @@ static bool options_fit(struct arguments *args)
 {
 	const struct request *request = &args->request;
 	const bool is_top = request->object->run == top_run;
+	const size_t most = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
+	if (strlen(args->socket_path) > most)
+		return words_refuse("'%.40s..' is no socket of smcrd: a socket path has at most "
+				    "%zu bytes",
+				    args->socket_path, most);
 	if (!settle_w(args) || !tools_fit(args))
 		return false;
 	if (args->watch > 0 && !request->show && !is_top)

@@ -38,6 +38,8 @@ static int open_socket(const char *path, unsigned int seconds, char *ret_error)
 	close(fd);
 	if (error == EACCES || error == EPERM)
 		return fail(ret_error, -EACCES, path, "no permission to talk to smcrd");
+	if (error == EAGAIN) /* many wait before us: it listens, and accepts nobody */
+		return fail(ret_error, -ETIMEDOUT, path, "smcrd does not answer in time");
 	snprintf(ret_error, SESSION_ERROR_LEN, "no smcrd answers on %s: %s", path, strerror(error));
 	return -ECONNREFUSED;
 }

@@ -215,6 +215,31 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 	[ "$status" = 124 ]
 }
 
+@test "a daemon that stands still and has no place for another caller is not called absent" {
+	export SMCRD_SOCKET=$BATS_TEST_TMPDIR/full.sock
+	setpriv --pdeathsig KILL python3 -c 'import socket, sys, time
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen(0)
+waiting = socket.socket(socket.AF_UNIX)
+waiting.connect(sys.argv[1])
+print("full", flush=True)
+time.sleep(600)' "$SMCRD_SOCKET" >"$BATS_TEST_TMPDIR/full" 3>&- &
+	until_true 10 grep -q full "$BATS_TEST_TMPDIR/full"
+	run -1 "$SMCRCTL" info
+	[[ "$output" == *"smcrd does not answer in time" ]]
+	run -1 "$SMCRCTL" doctor
+	[[ "${lines[0]}" == "problem: smcrd does not answer within 5 s"*"systemctl restart smcrd"* ]]
+	kill $!
+}
+
+@test "a socket path that no socket can have is wrong usage, not a daemon that is absent" {
+	run -2 "$SMCRCTL" -s "/$(printf 'x%.0s' {1..107})" info
+	[[ "$output" == "smcrctl: '/xxx"*"a socket path has at most 107 bytes" ]]
+	SMCRD_SOCKET=/$(printf 'x%.0s' {1..107}) run -2 "$SMCRCTL" -j doctor
+	[[ "$output" == *'"code":"usage"'* ]]
+}
+
 @test "filters become parameters, and a wrong filter is refused with a sentence" {
 	canned '{"link.show":[[]],"connection.show":[[]]}'
 	run -0 "$SMCRCTL" link peer 192.0.2.1 state ACTIVE group 3
