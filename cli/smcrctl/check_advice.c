@@ -16,9 +16,11 @@ static struct advice advice_of(uint32_t reason)
 {
 	switch (reason) {
 	case SMCR_REASON_PEER_NO_SMC:
-		return EITHER("start smcrd there, and the server under smcr-run; if both run so, a "
-			      "rule of the peer excludes this connection ('smcrctl policy' there), "
-			      "or a middlebox removes TCP option 254");
+		return EITHER("start smcrd there, and the server under smcr-run; if both run so, "
+			      "'smcrctl policy' there shows a rule against this connection or a "
+			      "failure with this host ('smcrctl policy forget' there ends its "
+			      "effect), and 'smcrctl info' there whether smcrd is drained; or a "
+			      "middlebox removes TCP option 254");
 	case SMCR_REASON_CONFIRM_LINK_FAILED:
 		return EITHER(
 			"let UDP port 4791 pass both ways, through the firewalls of both hosts and "

@@ -405,6 +405,21 @@ time.sleep(600)'
 	[[ "$output" == *"rules allow SMC-R to some connections, and none of them to this one; "* ]]
 }
 
+@test "check: what keeps a peer from answering, when RoCE with it had failed and passes again" {
+	two_daemons
+	silent_server 7001 "$RUN"
+	on a nft 'add table inet wall; add chain inet wall in { type filter hook input priority 0; };
+		add rule inet wall in udp dport 4791 drop'
+	run -1 smcrctl_on b check "$SERVER" 7001
+	on a nft delete table inet wall
+	smcrctl_on b policy forget "$SERVER"
+	# the server's host leaves this one alone still
+	run -1 smcrctl_on b check "$SERVER" 7001
+	[[ "$output" == *"problem: the peer did not offer SMC-R: "*"'smcrctl policy forget' there"* ]]
+	smcrctl_on a policy forget 10.77.0.2
+	run -0 smcrctl_on b check "$SERVER" 7001
+}
+
 @test "check: a server that does not accept" {
 	local program
 	two_daemons
