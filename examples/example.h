@@ -3,6 +3,11 @@
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 
+/* With cc -std=c99 the C library declares getaddrinfo() only for who asks. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>

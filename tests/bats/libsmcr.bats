@@ -299,6 +299,11 @@ proposals_pass() {
 		# the loader finds the library by its SONAME, as in a configured directory
 		export LD_LIBRARY_PATH=$to/opt/smcr/lib
 		ldd "$HOSTS_DIR/$program" | grep -qF "libsmcr.so.0 => $to/opt/smcr/lib/libsmcr.so.0"
+		# strict C99 and C++ take the examples, too
+		# shellcheck disable=SC2086
+		gcc -std=c99 -Wall -Wextra -Werror -o "$HOSTS_DIR/strict" "$HOSTS_DIR/$program.c" $flags
+		# shellcheck disable=SC2086
+		g++ -x c++ -std=c++11 -Wall -Wextra -Werror -o "$HOSTS_DIR/strict" "$HOSTS_DIR/$program.c" $flags
 	done
 	EXAMPLES=$HOSTS_DIR
 	example_server_on_a --
