@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/smcr/status.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "lib/smcr/log.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/pending.h"
@@ -37,13 +40,21 @@ static int take_back(int fd, int tcp)
 	return rc;
 }
 
+static void log_failure(int fd, int error)
+{
+	const char *words = strerrordesc_np(error);
+	char line[128];
+	snprintf(line, sizeof(line), "failed%s%s", words ? ": " : "", words ? words : "");
+	pre_log(fd, line);
+}
+
 static void log_status(int fd, const struct ipc_status *status)
 {
 	switch ((enum ipc_conn_state)status->state) {
 	case IPC_CONN_SMCR: pre_log(fd, "SMC-R"); break;
 	case IPC_CONN_OPEN: pre_log(fd, PRE_LOG_OPEN); break;
 	case IPC_CONN_RELAY: pre_log_fallback(fd, NULL, status->reason); break;
-	case IPC_CONN_FAILED: pre_log(fd, "failed"); break;
+	case IPC_CONN_FAILED: log_failure(fd, status->error); break;
 	case IPC_CONN_CONNECTING:
 	case IPC_CONN_CLOSED: break;
 	}
@@ -79,6 +90,11 @@ static int status_of(int fd, uint64_t cookie, bool may, struct pre_status *ret_s
 	if (tcp >= 0) {
 		struct ipc_pair_name name;
 		int named = pre_pair_name(fd, &name);
+		/* The TCP socket of a connection that has failed does not know its peer. */
+		if (news && status.ipc.state == IPC_CONN_FAILED) {
+			log_status(fd, &status.ipc);
+			news = false;
+		}
 		rc = take_back(fd, tcp);
 		if (rc < 0)
 			return rc;

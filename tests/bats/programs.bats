@@ -203,6 +203,9 @@ python_on() {
 		cat "$HOSTS_DIR/$way"
 		grep -q "$SERVER:7002: TCP: peer-no-smc: ..........*" "$HOSTS_DIR/$way"
 	done
+	# one that fails, with the peer's address, which the socket forgets, and why
+	run ! on b "$RUN" -v curl -sS "http://$SERVER:7003/"
+	grep -q "$CLIENT:[0-9]* > $SERVER:7003: failed: Connection refused$" <<<"$output"
 }
 
 @test "smcr-run -v tells reasons of this host from those of the peer" {
