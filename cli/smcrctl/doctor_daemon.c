@@ -1,11 +1,75 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/smcrctl/ask.h"
 #include "cli/smcrctl/doctor.h"
 #include "cli/smcrctl/netns.h"
+
+/* ---- an smcrd with another socket: its abstract address has the path ---- */
+
+#define ABSTRACT_PREFIX "@smcrd:"
+#define LISTENS         0x10000u /* a flag in /proc/net/unix */
+
+/* Every user can make an abstract address; the file has to be of root or of the service. */
+static bool is_of_smcrd(const char *path)
+{
+	const struct passwd *user = getpwnam("smcrd");
+	struct stat st;
+	return stat(path, &st) == 0 && S_ISSOCK(st.st_mode) &&
+	       (st.st_uid == 0 || (user && st.st_uid == user->pw_uid));
+}
+
+/* @return the path in a line of /proc/net/unix; NULL: it is not about an smcrd */
+static const char *path_in(char *line)
+{
+	unsigned int flags;
+	char *name = strstr(line, " " ABSTRACT_PREFIX);
+	if (!name || sscanf(line, "%*s %*s %*s %x", &flags) != 1 || !(flags & LISTENS))
+		return NULL;
+	name += strlen(" " ABSTRACT_PREFIX);
+	name[strcspn(name, "\n")] = '\0';
+	return is_of_smcrd(name) ? name : NULL;
+}
+
+/* Where an smcrd listens in this network namespace; malloc'ed; NULL: nowhere. */
+static char *another_socket(void)
+{
+	FILE *sockets = fopen("/proc/net/unix", "re");
+	char *line = NULL, *found = NULL;
+	size_t size = 0;
+	while (sockets && !found && getline(&line, &size, sockets) > 0) {
+		const char *path = path_in(line);
+		if (path)
+			found = strdup(path);
+	}
+	free(line);
+	if (sockets)
+		fclose(sockets);
+	return found;
+}
+
+static void is_absent(struct doctor *doctor, const char *text)
+{
+	char *elsewhere = another_socket();
+	doctor->absent = !elsewhere;
+	if (elsewhere)
+		findings_add(&doctor->findings, FINDING_PROBLEM,
+			     "%s; but one listens on %s\nname that socket to smcrctl and smcr-run: "
+			     "--socket, or SMCRD_SOCKET=%s in the environment",
+			     text, elsewhere, elsewhere);
+	else
+		findings_add(&doctor->findings, FINDING_PROBLEM,
+			     "%s\nstart smcrd: systemctl start smcrd; if it ends at once its log "
+			     "says why: journalctl -u smcrd; until then all connections are plain "
+			     "TCP",
+			     text);
+	free(elsewhere);
+}
 
 static void does_not_answer(struct doctor *doctor, int error, const char *text)
 {
@@ -14,17 +78,12 @@ static void does_not_answer(struct doctor *doctor, int error, const char *text)
 	char process[32] = ""; /* unknown: it takes no caller any more */
 	if (pid > 0)
 		snprintf(process, sizeof(process), ", process %d,", (int)pid);
-	doctor->absent = error == -ECONNREFUSED;
 	if (error == -EACCES)
 		findings_add(findings, FINDING_PROBLEM,
 			     "%s\nlet users reach its directory (chmod a+x), or run this as root",
 			     text);
 	else if (error == -ECONNREFUSED)
-		findings_add(findings, FINDING_PROBLEM,
-			     "%s\nstart smcrd: systemctl start smcrd; if it ends at once its log "
-			     "says why: journalctl -u smcrd; until then all connections are plain "
-			     "TCP",
-			     text);
+		is_absent(doctor, text);
 	else if (error == -ETIMEDOUT)
 		findings_add(findings, FINDING_PROBLEM,
 			     "smcrd%s does not answer within %d s, on %s\nis it stopped? "

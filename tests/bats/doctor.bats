@@ -261,6 +261,31 @@ time.sleep(600)'
 	found warning rnics "UDP port 4791 is taken"
 }
 
+@test "doctor: a daemon with another socket" {
+	hosts_up 1500
+	smcrd_start a
+	run -1 on a env SMCRD_SOCKET="$HOSTS_DIR/none.sock" "$HOSTS_BUILD/bin/smcrctl" -j doctor
+	found problem daemon "no smcrd answers on $HOSTS_DIR/none.sock: No such file or directory; but one listens on $HOSTS_DIR/a.sock"
+	jq -e --arg socket "$HOSTS_DIR/a.sock" '.doctor[] | select(.check == "daemon") |
+		.advice | contains("SMCRD_SOCKET=" + $socket)' <<<"$output"
+	[[ "$output" != *"4791 is taken"* ]]
+	# what another user says of a socket of his is not believed
+	kill "$SMCRD_PID_a"
+	until_true 10 eval '! kill -0 "$SMCRD_PID_a" 2>/dev/null'
+	start_on a python3 -c 'import os, socket, sys, time
+held = []
+for name in sys.argv[1], "\0smcrd:" + sys.argv[1]:
+    held.append(socket.socket(socket.AF_UNIX))
+    held[-1].bind(name)
+    held[-1].listen()
+os.chown(sys.argv[1], 65534, 65534)
+time.sleep(600)' "$HOSTS_DIR/false.sock"
+	until_true 10 eval 'on a grep -q "@smcrd:.*false.sock" /proc/net/unix && [ "$(stat -c %u "$HOSTS_DIR/false.sock")" = 65534 ]'
+	run -1 on a env SMCRD_SOCKET="$HOSTS_DIR/none.sock" "$HOSTS_BUILD/bin/smcrctl" -j doctor
+	found problem daemon "no smcrd answers on $HOSTS_DIR/none.sock: No such file or directory"
+	[[ "$output" != *false.sock* ]]
+}
+
 @test "doctor: a daemon that refuses does not stand still" {
 	hosts_up 1500
 	echo 'max_sessions_per_user = 1' >"$HOSTS_DIR/a.conf"
