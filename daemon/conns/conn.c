@@ -8,10 +8,8 @@
 
 #include "daemon/conns/internal.h"
 
-#define ID_TRIES 8
-/* TCP was reset. A program that reads may take its time with what came before, but one that waits
- * for its write() to end does not read. */
-#define RESET_WAIT_MS 1000
+#define ID_TRIES      8
+#define RESET_WAIT_MS 1000 /* for a program that reads what came before a reset of TCP */
 
 /* ---- birth ---- */
 
@@ -162,14 +160,11 @@ static void ask_for_room(struct client_conn *conn, bool full)
 		poller_modify(conn->conns->poller, &conn->pair_watch, POLLER_INPUT | EPOLLOUT);
 }
 
-/* The program broke the protocol of shared memory (docs/data-path.md). */
-static void violated(struct client_conn *conn)
+/* Reset a connection over SMC-R. */
+static void give_up(struct client_conn *conn, const char *why)
 {
-	conns_log(conn->conns, LOG_WARNING,
-		  "a program of user %u (pid %d) has broken its connection's shared memory: reset",
-		  (unsigned int)conn->cred.uid, (int)conn->cred.pid);
 	conn->conns->counts.resets++;
-	conn_tell(conn, CONNS_WAS_RESET, "its program has broken the memory that it shares");
+	conn_tell(conn, CONNS_WAS_RESET, why);
 	conn->phase = PHASE_CLOSING;
 	conn->pump.conn = NULL;
 	conn_stop_watching(conn);
@@ -177,6 +172,33 @@ static void violated(struct client_conn *conn)
 	pair_reset(&conn->pair);
 	if (conn->smc)
 		smcr_conn_abort(conn->smc);
+}
+
+/* The program broke the protocol of shared memory (docs/data-path.md). */
+static void violated(struct client_conn *conn)
+{
+	conns_log(conn->conns, LOG_WARNING,
+		  "a program of user %u (pid %d) has broken its connection's shared memory: reset",
+		  (unsigned int)conn->cred.uid, (int)conn->cred.pid);
+	give_up(conn, "its program has broken the memory that it shares");
+}
+
+/* How many bytes of the program have left: for the engine, or for the peer's TCP. */
+static uint64_t bytes_sent(const struct client_conn *conn)
+{
+	return conn->phase == PHASE_RELAY ? relay_sent(&conn->relay) : conn->pump.tx_bytes;
+}
+
+/* The program has closed, and not all that it wrote is sent. As long as bytes leave now and then,
+ * that goes on. */
+static void await_last_bytes(struct client_conn *conn)
+{
+	const uint64_t sent = bytes_sent(conn);
+	if (conn->close_deadline_ms && conn->sent == sent)
+		return;
+	conn->sent = sent;
+	conn->close_deadline_ms = conns_now_ms() + conn->conns->config.limits.close_wait_ms;
+	conns_need_sweep(conn->conns);
 }
 
 static void run_pump(struct client_conn *conn)
@@ -198,21 +220,22 @@ static void run_pump(struct client_conn *conn)
 		return;
 	}
 	ask_for_room(conn, conn->pump.rx_full || (shared && shared->wants_empty));
+	if (conn->pump.closed)
+		await_last_bytes(conn);
 	if (shared)
 		lookout_update(conn);
 	if (more)
 		mark_later(conn);
 }
 
-static void set_relay_deadline(struct client_conn *conn, uint64_t now_ms)
+/* TCP was reset, and the program has not read all that came before. */
+static void await_reader(struct client_conn *conn)
 {
-	conn->relay_deadline_ms = 0;
-	if (conn->relay.closed)
-		conn->relay_deadline_ms = now_ms + conn->conns->config.limits.close_wait_ms;
-	else if (relay_reset_waits(&conn->relay))
-		conn->relay_deadline_ms = now_ms + RESET_WAIT_MS;
-	if (conn->relay_deadline_ms)
-		conns_need_sweep(conn->conns);
+	conn->reset_deadline_ms = 0;
+	if (!relay_reset_waits(&conn->relay))
+		return;
+	conn->reset_deadline_ms = conns_now_ms() + RESET_WAIT_MS;
+	conns_need_sweep(conn->conns);
 }
 
 static void run_relay(struct client_conn *conn)
@@ -224,18 +247,39 @@ static void run_relay(struct client_conn *conn)
 	case RELAY_ABORTED:
 	case RELAY_RESET: conn_end_relay(conn, false); return;
 	}
-	set_relay_deadline(conn, conns_now_ms());
+	if (conn->relay.closed)
+		await_last_bytes(conn);
+	await_reader(conn);
 }
 
-void conn_check_deadline(struct client_conn *conn, uint64_t now_ms)
+/* A program that reads may take its time. One that waits for its write() to end does not read, and
+ * TCP would end that write() at once. */
+static bool check_reader(struct client_conn *conn, uint64_t now_ms)
 {
-	if (conn->phase != PHASE_RELAY || !conn->relay_deadline_ms ||
-	    conn->relay_deadline_ms > now_ms)
-		return;
-	if (conn->relay.closed || relay_writer_waits(&conn->relay))
+	if (conn->reset_deadline_ms <= now_ms && relay_writer_waits(&conn->relay)) {
+		conn_end_relay(conn, false);
+		return false;
+	}
+	return true;
+}
+
+bool conn_check_deadline(struct client_conn *conn, uint64_t now_ms)
+{
+	if (conn->phase == PHASE_RELAY && conn->reset_deadline_ms)
+		return check_reader(conn, now_ms);
+	if (!conn->close_deadline_ms)
+		return false;
+	if (conn->phase != PHASE_SMCR && conn->phase != PHASE_RELAY)
+		return false;
+	await_last_bytes(conn);
+	if (conn->close_deadline_ms > now_ms)
+		return true;
+	if (conn->phase == PHASE_RELAY)
 		conn_end_relay(conn, false);
 	else
-		set_relay_deadline(conn, now_ms);
+		give_up(conn,
+			"its program has closed, and the peer took nothing more for too long");
+	return false;
 }
 
 /* ---- the daemon stops, options change ---- */

@@ -145,8 +145,9 @@ struct conns_limits {
 	/** TCP keepalives of SMC-R connections go no more often than this, 0..32767 seconds,
 	 * whatever the program wants (TEST-7). (0: as it wants) */
 	uint32_t keepalive_min_s;
-	uint32_t
-		close_wait_ms; /* relay: both sides' last bytes after the program's close (60000) */
+	/** After a program has closed, its connection is reset if no byte that it wrote has left
+	 * for this long (340000). */
+	uint32_t close_wait_ms;
 	uint32_t connect_wait_ms; /* connect() of a program waits for the rendezvous this long (40)
 				   */
 	uint32_t shared;          /* connections that share memory with their program (8192) */

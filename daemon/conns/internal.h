@@ -135,8 +135,9 @@ struct client_conn {
 	struct pump pump;
 	struct shared shared; /* used while pump.shared points to it */
 	struct relay relay;
-	uint64_t relay_deadline_ms; /* when a relay is reset that waits for its program or its peer;
-				       0: never */
+	uint64_t sent;              /* bytes that had left when `close_deadline_ms` was set */
+	uint64_t close_deadline_ms; /* the program has closed: reset if no more leave; 0: never */
+	uint64_t reset_deadline_ms; /* TCP was reset: how long the program may still read; 0: not */
 
 	struct told told;
 	bool let_go; /* the engine has told FALLBACK, FAILED or CLOSED, and has forgotten it */
@@ -190,7 +191,7 @@ struct conns {
 	struct conns_config config; /* limits with defaults filled in */
 	struct batch *batch;
 	struct poller *poller;
-	struct event *sweep_timer; /* deadlines of relays and failed connections */
+	struct event *sweep_timer; /* deadlines of connections, and of failed ones */
 	struct waits early, connecting;
 	struct event *look_timer; /* due for `looked_at` */
 	uint64_t look_at;         /* when look_timer is due, microseconds */
@@ -280,8 +281,9 @@ void conn_reply(struct client_conn *conn, enum ipc_outcome outcome, int error, i
 void conn_options_changed(struct client_conn *conn);
 /** The daemon stops in good order. */
 void conn_stop(struct client_conn *conn);
-/** Reset a relay whose deadline has passed. */
-void conn_check_deadline(struct client_conn *conn, uint64_t now_ms);
+/** Reset a connection that waits for its peer or its program, if nothing has moved for too long.
+ * @return false: the connection has no deadline (any more) */
+bool conn_check_deadline(struct client_conn *conn, uint64_t now_ms);
 /** The state that a program sees. */
 enum ipc_conn_state conn_state(const struct client_conn *conn);
 

@@ -295,6 +295,14 @@ static enum relay_result relay_rx(struct relay *relay)
 	return RELAY_WAIT;
 }
 
+uint64_t relay_sent(const struct relay *relay)
+{
+	int queued = 0;
+	if (ioctl(relay->tcp, SIOCOUTQ, &queued) < 0)
+		queued = 0;
+	return relay->tx_bytes - (relay->tx_rest.len - relay->tx_rest.at) - (uint64_t)queued;
+}
+
 /* Have bytes come for a program that has closed? TCP answers such bytes with a reset. */
 static bool peer_writes(const struct relay *relay)
 {

@@ -67,6 +67,9 @@ bool relay_reset_waits(const struct relay *relay);
 /** Has the program written bytes that nobody takes any more? Its write() may wait for that. */
 bool relay_writer_waits(const struct relay *relay);
 
+/** How many of the program's bytes the peer's TCP has taken. */
+uint64_t relay_sent(const struct relay *relay);
+
 /** Has neither a byte nor end of file passed in either direction, and has the program written
  * nothing? Then the TCP socket can be given back as it was. */
 bool relay_untouched(const struct relay *relay);

@@ -54,7 +54,7 @@
 
 struct daemon_side {
 	pid_t pid;
-	int commands; /* write end of a pipe; each byte is one of "efxrgsq", see on_command() */
+	int commands; /* write end of a pipe; each byte is one of "efxrgtsq", see on_command() */
 	char dir[32];
 	char path[64];
 };
@@ -212,8 +212,9 @@ static void on_log(void *ctx, int priority, const char *line)
 		fprintf(stderr, "# %s\n", line);
 }
 
-/* e, f, x: the outcome of all rendezvous under way. r: reset the established connections. s: stop
- * in good order. q: free everything and exit. */
+/* e, f, x: the outcome of all rendezvous under way. r: reset the established connections. g: send
+ * back what was written. t: the peer takes a part of it and sends nothing back. s: stop in good
+ * order. q: free everything and exit. */
 static void on_command(evutil_socket_t fd, short what, void *arg)
 {
 	char command;
@@ -233,6 +234,8 @@ static void on_command(evutil_socket_t fd, short what, void *arg)
 			smcr_conn_tcp_event(conn, SMCR_TCP_RESET);
 		else if (command == 'g')
 			fake_echo(conn);
+		else if (command == 't')
+			fake_take(conn);
 	}
 	if (command == 's') {
 		clients_stop(daemon_clients);

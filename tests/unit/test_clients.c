@@ -256,6 +256,37 @@ static void bytes_written_before_a_close_with_unread_data_are_sent(void **state)
 	daemon_stop(&daemon);
 }
 
+/* As long as the peer takes something now and then its time begins anew. */
+static void a_peer_that_takes_nothing_is_not_waited_for_for_ever(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp();
+	const struct side_limits limits = { .conns = { .close_wait_ms = 2500 } };
+	static char block[100000];
+	daemon_start_limited(&daemon, &limits);
+	script->outcome = OUTCOME_ESTABLISHED;
+	script->silent = 1;
+	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	struct pollfd pfd = { .fd = pair, .events = POLLOUT };
+	while (poll(&pfd, 1, 200) == 1) /* until all buffers are full */
+		assert_true(send(pair, block, sizeof(block), MSG_DONTWAIT) > 0);
+	long taken = script->taken;
+	close(pair);
+	for (int i = 0; i < 10; i++) {
+		poll(NULL, 0, 400);
+		daemon_command(&daemon, 't');
+	}
+	WAIT_COUNT(script->taken >= taken + 10 * (RING / 10), true);
+	assert_int_equal(script->aborts, 0);
+	WAIT_COUNT(script->aborts, 1);
+	expect_reset(tcp.far);
+	wait_for_line(&daemon, "smcr state=5 ended=1");
+	assert_int_equal(script->closes, 0);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
 static void a_killed_program_with_nothing_unread_closes(void **state)
 {
 	(void)state;
@@ -568,6 +599,7 @@ int main(void)
 		cmocka_unit_test(a_program_that_closes_early_still_sends_all),
 		cmocka_unit_test(close_with_unread_data_aborts),
 		cmocka_unit_test(bytes_written_before_a_close_with_unread_data_are_sent),
+		cmocka_unit_test(a_peer_that_takes_nothing_is_not_waited_for_for_ever),
 		cmocka_unit_test(a_killed_program_with_nothing_unread_closes),
 		cmocka_unit_test(linger_zero_aborts),
 		cmocka_unit_test(a_copy_of_the_end_keeps_the_connection_open),

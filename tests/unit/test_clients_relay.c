@@ -287,6 +287,38 @@ static void a_peer_that_never_reads_is_not_waited_for_for_ever(void **state)
 	daemon_stop(&daemon);
 }
 
+/* The kernel tells the relay of room only when a third of TCP's queue is free. A slow reader needs
+ * longer for that than the relay waits, and has to get everything. */
+static void a_peer_that_reads_slowly_gets_everything(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp;
+	const struct side_limits limits = { .conns = { .close_wait_ms = 2500 } };
+	static char block[100000];
+	size_t sent = 0, got = 0;
+	daemon_start_limited(&daemon, &limits);
+	int pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	struct pollfd pfd = { .fd = pair, .events = POLLOUT };
+	while (poll(&pfd, 1, 200) == 1) {
+		ssize_t n = send(pair, block, sizeof(block), MSG_DONTWAIT);
+		assert_true(n > 0);
+		sent += (size_t)n;
+	}
+	close(pair);
+	for (int i = 0; i < 10; i++) {
+		poll(NULL, 0, 400);
+		ssize_t n = recv(tcp.far, block, sizeof(block) * 4 / 5, 0);
+		assert_true(n > 0);
+		got += (size_t)n;
+	}
+	for (ssize_t n; (n = recv(tcp.far, block, sizeof(block), 0)) != 0; got += (size_t)n)
+		assert_true(n > 0);
+	assert_int_equal(got, sent);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
 static void shutdown_of_reading_drops_what_arrives(void **state)
 {
 	(void)state;
@@ -538,6 +570,7 @@ int main(void)
 		cmocka_unit_test(close_sends_everything_and_then_fin),
 		cmocka_unit_test(bytes_for_a_program_that_has_closed_meet_a_reset),
 		cmocka_unit_test(a_peer_that_never_reads_is_not_waited_for_for_ever),
+		cmocka_unit_test(a_peer_that_reads_slowly_gets_everything),
 		cmocka_unit_test(shutdown_of_reading_drops_what_arrives),
 		cmocka_unit_test(nothing_passed_so_the_socket_goes_back),
 		cmocka_unit_test(once_bytes_have_passed_the_relay_stays),
