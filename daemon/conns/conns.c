@@ -85,15 +85,6 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 
 /* ---- life */
 
-/*
- * A program has closed, and its peer takes nothing of what it wrote. With TCP the kernel gives such
- * an orphaned connection up, though the peer answers its zero-window probes, when the pause between
- * two of these has grown to its limit of 120 s: after 200 ms, 400 ms and so on up to 102.4 s, and
- * 120 s more. With the first pauses that was 339 s here (Linux 6.18). Programs that end while their
- * readers are busy rely on that time.
- */
-#define CLOSE_WAIT_MS 340000
-
 static void fill_limits(struct conns_limits *limits)
 {
 	static const struct conns_limits defaults = {
@@ -101,7 +92,7 @@ static void fill_limits(struct conns_limits *limits)
 		.sessions_per_uid = 1024,
 		.conns = 131072,
 		.conns_per_uid = 16384,
-		.close_wait_ms = CLOSE_WAIT_MS,
+		.close_wait_ms = SMCR_LAST_BYTES_TIMEOUT / 1000,
 		.connect_wait_ms = 40,
 		.shared = 8192,
 		.history = 256,

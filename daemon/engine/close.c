@@ -217,10 +217,20 @@ static void done_sent(struct smcr_conn *conn)
 	}
 }
 
+/* How long the peer may do nothing after the program has closed. If it has not taken all, the end
+ * of that time costs its program bytes, which TCP would keep for it. A peer tells what it takes
+ * while most of its element is full (WIN-1), so nobody waits for one that has taken all. */
+static uint64_t patience(const struct smcr_conn *conn)
+{
+	const struct smcr_config *config = &conn->engine->config;
+	const bool taken = conn->tx.committed - conn->tx.peer_consumed <= conn->tx.usable / 2;
+	return taken ? config->close_wait_timeout : config->last_bytes_timeout;
+}
+
 /* C was posted. */
 static void closed_sent(struct smcr_conn *conn)
 {
-	smcr_timer_start(conn->engine, &conn->close_timer, conn->engine->config.close_wait_timeout);
+	smcr_timer_start(conn->engine, &conn->close_timer, patience(conn));
 	switch (conn->state) {
 	case SMCR_STATE_ACTIVE: conn->state = SMCR_STATE_PEER_CLOSE_WAIT_1; break;
 	case SMCR_STATE_APP_FIN_CLOSE_WAIT: enter_closed(conn); break;
@@ -328,7 +338,7 @@ void smcr_conn_close(struct smcr_conn *conn, bool unread)
 	}
 	/* The timer also bounds the wait for the last completions (ABORT-4: after it the connection
 	 * is aborted). */
-	smcr_timer_start(conn->engine, &conn->close_timer, conn->engine->config.close_wait_timeout);
+	smcr_timer_start(conn->engine, &conn->close_timer, patience(conn));
 	smcr_tx_push(conn);
 }
 
@@ -385,8 +395,7 @@ void smcr_close_activity(struct smcr_conn *conn, bool progress)
 		smcr_timer_start(conn->engine, &conn->close_timer,
 				 conn->engine->config.half_close_timeout);
 	else if (progress)
-		smcr_timer_start(conn->engine, &conn->close_timer,
-				 conn->engine->config.close_wait_timeout);
+		smcr_timer_start(conn->engine, &conn->close_timer, patience(conn));
 }
 
 /* ---- TCP ---- */

@@ -58,6 +58,7 @@ struct smcr_config smcr_config_fill(const struct smcr_config *given)
 	or_default(&c.test_link_interval, 30 * SECONDS);
 	or_default(&c.command_timeout, 10 * SECONDS);
 	or_default(&c.close_wait_timeout, 60 * SECONDS);
+	or_default(&c.last_bytes_timeout, c.close_wait_timeout);
 	or_default(&c.half_close_timeout, 7200ull * SECONDS);
 	or_default(&c.abort_wait_timeout, 10 * SECONDS);
 	or_default(&c.fin_grace, SECONDS);

@@ -55,6 +55,15 @@ enum smcr_versions {
 	SMCR_VERSIONS_2_ONLY,
 };
 
+/**
+ * A program has closed, and its peer takes nothing of what it wrote. With TCP the kernel gives such
+ * an orphaned connection up, though the peer answers its zero-window probes, when the pause between
+ * two of these has grown to its limit of 120 s: after 200 ms, 400 ms and so on up to 102.4 s, and
+ * 120 s more. With what went before the first probe that was 339 s here (Linux 6.18). Programs that
+ * end while their readers are busy rely on that time. In microseconds.
+ */
+#define SMCR_LAST_BYTES_TIMEOUT 340000000
+
 /** All times in microseconds. Zero in a field means the default in parentheses. */
 struct smcr_config {
 	uint8_t peer_id[SMCR_PEER_ID_LEN]; /* instance ID and a MAC (PEER-1), for life (PEER-3) */
@@ -99,6 +108,9 @@ struct smcr_config {
 	uint64_t test_link_interval;
 	uint64_t command_timeout;    /* how long a command waits for its outcome (10 s) */
 	uint64_t close_wait_timeout; /* PeerCloseWait1/2, PeerFinCloseWait after close (60 s) */
+	/** After close: how long the peer may take nothing while most of its element is full, or
+	 * not all is written (close_wait_timeout). smcrd has SMCR_LAST_BYTES_TIMEOUT. */
+	uint64_t last_bytes_timeout;
 	uint64_t half_close_timeout; /* PeerCloseWait1/2 after shutdown only (7200 s) */
 	uint64_t abort_wait_timeout; /* PeerAbortWait (10 s) */
 	uint64_t fin_grace;          /* TERM-3 (1 s) */

@@ -642,6 +642,7 @@ bool config_put(struct config *config, const char *name, const char *text,
 bool config_put_defaults(struct config *config, char ret_why[CONFIG_WHY_LEN])
 {
 	const struct config_place place = { .origin = CONFIG_FROM_DEFAULT };
+	config->engine.last_bytes_timeout = SMCR_LAST_BYTES_TIMEOUT;
 	for (size_t i = 0; i < NUM_KEYS; i++)
 		if (keys[i].initial &&
 		    !config_put(config, keys[i].is.name, keys[i].initial, &place, ret_why))

@@ -448,6 +448,46 @@ static void peer_close_wait_timer(void **state)
 	PROVES("CLOSE-1 CLOSE-4");
 }
 
+/* The reset costs the peer's program what it has not read. So the peer gets more time for it than
+ * for its own end (A41). */
+static void a_busy_reader_gets_the_last_bytes(void **state)
+{
+	(void)state;
+	const struct connfix_params params = { .element = 1000 };
+	for (int unsent = 0; unsent < 2; unsent++) {
+		TRIES("unsent %d", unsent);
+		struct connfix *f = connfix_new(&params);
+		f->engine->config.last_bytes_timeout = 340 * SECOND;
+		connfix_write(f, unsent ? 1400 : 900);
+		connfix_complete(f);
+		smcr_conn_close(f->conn, false);
+		connfix_complete(f);
+		connfix_run(f, 339 * SECOND);
+		assert_false(f->closed_raised);
+		connfix_peer_reads_all(f);
+		connfix_peer_flags(f, 0, 0);
+		connfix_complete(f);
+		connfix_complete(f);
+		connfix_run(f, 339 * SECOND);
+		assert_true(f->closed_raised); /* the rest fills half of the element */
+		assert_true(connfix_gone(f));
+		connfix_free(f);
+
+		f = connfix_new(&params); /* a reader that is dead */
+		f->engine->config.last_bytes_timeout = 340 * SECOND;
+		connfix_write(f, unsent ? 1400 : 900);
+		connfix_complete(f);
+		smcr_conn_close(f->conn, false);
+		connfix_complete(f);
+		connfix_run(f, 340 * SECOND);
+		assert_true(f->closed_raised);
+		connfix_complete(f);
+		connfix_run(f, 10 * SECOND);
+		assert_true(connfix_gone(f));
+		connfix_free(f);
+	}
+}
+
 /* After shutdown(WR) two hours may pass without a CDC; each CDC starts the timer anew. The own C
  * was not sent, so the connection is aborted (ABORT-4, A40). */
 static void peer_close_wait_half_close_timer(void **state)
@@ -666,6 +706,7 @@ int main(void)
 		cmocka_unit_test(peer_close_wait_close_after_shutdown),
 		cmocka_unit_test(peer_close_wait_closed_while_c_waits),
 		cmocka_unit_test(peer_close_wait_timer),
+		cmocka_unit_test(a_busy_reader_gets_the_last_bytes),
 		cmocka_unit_test(peer_close_wait_half_close_timer),
 		cmocka_unit_test(app_fin_close_wait_close),
 		cmocka_unit_test(app_close_wait_1_shutdown),

@@ -104,6 +104,7 @@ static void defaults_without_any_file(void **state)
 	assert_int_equal(config.engine.max_links, 4);
 	assert_int_equal(config.engine.retry_alternative_ms, 300);
 	assert_int_equal(config.engine.retry_ms, 4000);
+	assert_int_equal(config.engine.last_bytes_timeout, SMCR_LAST_BYTES_TIMEOUT);
 	assert_int_equal(config.engine.test_link_interval, 30000000);
 	assert_int_equal(config.engine.add_link_retry, 2000000);
 	assert_int_equal(config.tcp_keepalive_min_seconds, 0);
