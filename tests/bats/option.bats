@@ -835,6 +835,60 @@ other_serves() {
 	other_serves
 }
 
+# answers_nothing: a claimed client's handshake with the server at port 7041 ends without SMC-R.
+answers_nothing() {
+	meet 7041 claim
+	tell client negotiated 'ok no'
+	tell server negotiated "ok $1"
+	part
+}
+
+@test "a listener without its claim answers nothing for another one at its port that is claimed" {
+	talk_start other b "$HOSTS_BUILD/tests/programs/tcp_claim"
+	share other 0.0.0.0 claim
+	share server 10.77.0.2 claim
+	tell server 'claim 0'
+	answers_nothing unknown
+	tell server claim
+	meet 7041 claim
+	both 'ok yes'
+	part
+	tell server 'claim 0'
+	answers_nothing unknown
+	# It listens again, and is claimed again.
+	tell server shutdown
+	tell server listen
+	answers_nothing unknown
+	tell server shutdown
+	tell server claim
+	tell server listen
+	meet 7041 claim
+	both 'ok yes'
+	part
+	tell server 'claim 0'
+	tell server close
+	other_serves
+}
+
+@test "a barred listener that listens again answers nothing for another one at its port" {
+	talk_start other b "$HOSTS_BUILD/tests/programs/tcp_claim"
+	share other 0.0.0.0 claim
+	share server 10.77.0.2 claim
+	tell server bar
+	tell server shutdown
+	other_serves
+	tell server listen
+	answers_nothing no
+	tell server 'bar 0'
+	meet 7041 claim
+	both 'ok yes'
+	part
+	tell server bar
+	tell server shutdown
+	tell server close
+	other_serves
+}
+
 @test "one claimed socket in several roles: refused, connected, disconnected, listening" {
 	tell client 'socket tcp'
 	tell client claim

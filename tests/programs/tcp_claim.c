@@ -5,7 +5,7 @@
  *
  *   socket tcp|mptcp|udp|unix [6]
  *   share-port                     before bind: other sockets may listen at the same port
- *   bind ADDR PORT | port | listen | connect ADDR PORT | disconnect | close
+ *   bind ADDR PORT | port | listen | connect ADDR PORT | disconnect | shutdown | close
  *   accept                         the accepted socket takes the listener's place
  *   parent                         close the accepted socket, go back to the listener
  *   send DATA | receive
@@ -205,6 +205,8 @@ static int obey(char *line, const char **ret_text)
 		return set_private(IPC_SO_BAR, arg[1]);
 	if (!strcmp(command, "plain"))
 		return say_plain(arg[1]);
+	if (!strcmp(command, "shutdown"))
+		return shutdown(fd, SHUT_RDWR);
 	if (!strcmp(command, "share-port"))
 		return share_port();
 	if (!strcmp(command, "bind")) {

@@ -786,6 +786,9 @@ static __always_inline void remove_listener(struct smcr_listen_key *key, struct 
 	struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, key);
 	if (listen && (sock->flags & SMCR_SOCK_BARRED))
 		__sync_fetch_and_add(&listen->barred, -1);
+	if (listen && (sock->flags & SMCR_SOCK_QUIET))
+		__sync_fetch_and_add(&listen->quiet, -1);
+	sock->flags &= ~SMCR_SOCK_QUIET;
 	if (listen && count_down((struct smcr_count *)listen))
 		bpf_map_delete_elem(&listeners, key);
 	leave_place(sock->listed_uid);
@@ -806,11 +809,16 @@ static __always_inline const struct smcr_listen *find_listener(struct bpf_sock_o
 
 static __always_inline void on_listen(struct bpf_sock_ops *ctx)
 {
-	struct smcr_sock *sock = storage_of(ctx);
+	struct smcr_sock *sock = any_storage_of(ctx);
 	struct smcr_listen_key key;
 	int one = 1, have = 0;
 	if (!sock)
 		return;
+	/* It may have listened before. Its callbacks would answer for others at its address. */
+	if (!(sock->flags & SMCR_SOCK_CLAIMED)) {
+		switch_off(ctx, sock);
+		return;
+	}
 	/* Whoever accepts, in whatever process, may not expect CLC. */
 	if (sock->by.flags & IPC_CLAIM_TO_CONNECT) {
 		end_claim(ctx, sock);
@@ -868,9 +876,12 @@ static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie, bool
 		return SMCR_REASON_NOT_CLAIMED;
 	if (is_recent(listen->adopted) && is_repeated(ctx))
 		return ANSWER_UNSURE;
-	/* The SYN may have come to the one that is barred, whose callbacks stay on. */
+	/* The SYN may have come to the one that is barred or without a claim, whose callbacks stay
+	 * on. */
 	if (listen->barred)
 		return SMCR_REASON_BARRED;
+	if (listen->quiet)
+		return SMCR_REASON_NOT_CLAIMED;
 	struct rule_search search = search_of(&listen->by, ctx->local_port);
 	return policy(ctx, &search, true, count);
 }
@@ -1015,7 +1026,7 @@ static __always_inline void leave_unclaimed(struct bpf_sock_ops *ctx)
 	if (!sock)
 		return;
 	switch_off(ctx, sock);
-	sock->flags &= ~SMCR_SOCK_LISTED;
+	sock->flags &= ~(SMCR_SOCK_LISTED | SMCR_SOCK_QUIET);
 	if (sock->flags & SMCR_SOCK_BARRED)
 		note_plain(ctx, sock);
 }
@@ -1181,6 +1192,30 @@ static __always_inline void forget(struct bpf_sock *sk, struct smcr_sock *sock)
 	sock->cb_flags = cb_flags;
 }
 
+/*
+ * The callbacks of this listener stay on, for handshakes that were begun with its claim, and so it
+ * would answer for others at its address that are claimed. None of them answers a SYN as long as
+ * it listens.
+ */
+static __always_inline void fall_silent(struct bpf_sock *sk, struct smcr_sock *sock)
+{
+	struct smcr_listen_key key;
+	if (!(sock->flags & SMCR_SOCK_LISTED)) {
+		forget(sk, sock);
+		return;
+	}
+	listener_address(sk, &key);
+	unify_any(&key.local);
+	struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, &key);
+	if (listen && (sock->flags & SMCR_SOCK_BARRED))
+		__sync_fetch_and_add(&listen->barred, -1);
+	if (listen && !(sock->flags & SMCR_SOCK_QUIET))
+		__sync_fetch_and_add(&listen->quiet, 1);
+	sock->flags = SMCR_SOCK_LISTED | SMCR_SOCK_QUIET;
+	sock->negotiated = IPC_NEGOTIATED_UNKNOWN;
+	sock->reason = 0;
+}
+
 static __always_inline int unclaim(struct bpf_sock *sk)
 {
 	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, 0);
@@ -1191,8 +1226,9 @@ static __always_inline int unclaim(struct bpf_sock *sk)
 		return 0;
 	}
 	if (sk->state == BPF_TCP_LISTEN)
-		discount_listener(sk, sock);
-	forget(sk, sock);
+		fall_silent(sk, sock);
+	else
+		forget(sk, sock);
 	return 0;
 }
 
@@ -1212,6 +1248,8 @@ static __always_inline int claim(struct bpf_sock *sk, const struct caller *calle
 	sock->flags &= ~(SMCR_SOCK_ASIDE | SMCR_SOCK_COUNTED);
 	sock->by = caller->by;
 	sock->process = caller->process;
+	if (sock->flags & SMCR_SOCK_QUIET)
+		discount_listener(sk, sock);
 	if (sk->state == BPF_TCP_LISTEN && !(sock->flags & SMCR_SOCK_LISTED))
 		adopt_listener(sk, sock);
 	else if (sk->state == BPF_TCP_LISTEN)
@@ -1257,6 +1295,8 @@ static __always_inline int bar(struct bpf_sock *sk, const struct caller *caller)
 		sock->by = caller->by;
 		sock->process = caller->process;
 	}
+	if (sock->flags & SMCR_SOCK_QUIET)
+		discount_listener(sk, sock);
 	count_barred(sk, sock);
 	sock->flags = SMCR_SOCK_BARRED | was_claimed | (sock->flags & SMCR_SOCK_LISTED);
 	sock->role = SMCR_SOCK_SERVER;
@@ -1272,9 +1312,13 @@ static __always_inline int unbar(struct bpf_sock *sk)
 		return 0;
 	bool was_claimed = sock->flags & SMCR_SOCK_WAS_CLAIMED;
 	struct caller before = { .by = sock->by, .process = sock->process };
+	if (!was_claimed) {
+		fall_silent(sk, sock);
+		return 0;
+	}
 	discount_listener(sk, sock);
 	forget(sk, sock);
-	return was_claimed ? claim(sk, &before) : 0;
+	return claim(sk, &before);
 }
 
 static __always_inline bool is_tcp(const struct bpf_sock *sk)

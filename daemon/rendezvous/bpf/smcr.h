@@ -27,6 +27,7 @@ enum {
 	SMCR_SOCK_LET = 1 << 10,        /* HELD, and its first bytes have passed */
 	SMCR_SOCK_FRESH = 1 << 11,      /* claimed, and no connect() has begun since */
 	SMCR_SOCK_UNASKED = 1 << 12,    /* IPC_SO_UNASKED was told of this handshake */
+	SMCR_SOCK_QUIET = 1 << 13,      /* LISTED, and its claim was withdrawn */
 };
 
 enum {
@@ -83,13 +84,16 @@ struct smcr_count {
 	__u32 padding;
 };
 
-/** The claimed and barred listeners at an address, and who claimed the last one. */
+/** The listeners at an address that are or were claimed, or are barred, and who claimed the last
+ * one. */
 struct smcr_listen {
 	struct bpf_spin_lock
 		lock; /* like struct smcr_count, whose lock the kernel does not find nested */
 	__u32 n;
 	__u32 over;
 	__u32 barred; /* how many of them are barred */
+	__u32 quiet;  /* how many of them are QUIET */
+	__u32 padding;
 	struct smcr_claimant by;
 	__u64 adopted;
 };
