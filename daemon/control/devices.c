@@ -102,6 +102,14 @@ static bool set_drained(struct control *control, const char *name, bool drained,
 			struct refusal *refusal)
 {
 	int error = control->rnics ? rnics_drain(control->rnics, name, drained) : -ENODEV;
+	if (error == -EPERM) {
+		refusal->parameter = "name";
+		refuse(refusal, EINVAL, "bad-parameter",
+		       "rnic %.60s is not configured, and closed when its links have ended; "
+		       "'smcrctl device add' makes it stay",
+		       name);
+		return false;
+	}
 	if (error) {
 		refusal->parameter = "name";
 		refuse(refusal, ENOENT, "not-found",

@@ -117,6 +117,20 @@ static struct drained *find_drained(const struct rnics *rnics, const char *name)
 	return NULL;
 }
 
+struct name_search {
+	const char *name;
+	bool found;
+};
+
+static void match_name(void *arg, uint32_t id, struct rnic *rnic)
+{
+	struct name_search *search = arg;
+	struct rnic_info info;
+	(void)id;
+	rnic_get_info(rnic, &info);
+	search->found |= !strcmp(info.name, search->name);
+}
+
 static int open_rnic(struct rnics *rnics, const char *name, uint16_t vlan,
 		     char ret_error[RNIC_ERROR_LEN])
 {
@@ -138,10 +152,23 @@ static void keep_drained(struct rnics *rnics, const char *name, bool wanted)
 	}
 }
 
+/* It is open only for its links: close_unwanted(). */
+static bool is_unwanted(const struct rnics *rnics, const char *name)
+{
+	const struct config *config = rnics->params.config;
+	struct name_search search = { .name = name };
+	if (config->num_rnics == 0 || is_named(config, name))
+		return false;
+	fabric_each_device(rnics->params.fabric, match_name, &search);
+	return search.found;
+}
+
 int rnics_drain(struct rnics *rnics, const char *name, bool drained)
 {
 	char full[RNIC_NAME_LEN];
 	rnic_verbs_full_name(name, full);
+	if (!drained && is_unwanted(rnics, full))
+		return -EPERM;
 	int error = fabric_drain_device(rnics->params.fabric, full, drained);
 	if (error && !(find_drained(rnics, full) && !drained))
 		return error;
@@ -433,20 +460,6 @@ int rnics_new(const struct rnics_params *params, struct rnics **ret_rnics,
 					 "Ethernet interface has an IPv4 address");
 	*ret_rnics = rnics;
 	return 0;
-}
-
-struct name_search {
-	const char *name;
-	bool found;
-};
-
-static void match_name(void *arg, uint32_t id, struct rnic *rnic)
-{
-	struct name_search *search = arg;
-	struct rnic_info info;
-	(void)id;
-	rnic_get_info(rnic, &info);
-	search->found |= !strcmp(info.name, search->name);
 }
 
 void rnics_each_missing(const struct rnics *rnics,

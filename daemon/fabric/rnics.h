@@ -62,7 +62,8 @@ void rnics_settle(struct rnics *rnics, struct config_notes *ret_notes);
 /**
  * An operator takes an RNIC out of use, or wants it used again: fabric_drain_device(). This also
  * holds after the RNIC is gone and comes back, until the daemon ends.
- * @return 0; -ENODEV: there is no such RNIC
+ * @return 0; -ENODEV: there is no such RNIC; -EPERM: it is to be used again, but the configuration
+ *         does not name it, and it is only open until its links have ended
  */
 int rnics_drain(struct rnics *rnics, const char *name, bool drained);
 

@@ -333,6 +333,16 @@ has_devices() {
 	until_true 20 has_devices a soft:eth0
 	run -1 ctl a device remove soft:eth0
 	[[ "$output" == *"the only one that is named"* ]]
+	# An RNIC that is open only for its links is not used again.
+	ctl a device add soft:late0
+	ctl a device remove soft:eth0
+	run -1 ctl a device enable soft:eth0
+	[[ "$output" == *"rnic soft:eth0 is not configured, and closed when its links have ended"* ]]
+	shows a device 'any(.name == "soft:eth0" and .drained)'
+	ctl a device add soft:eth0
+	ctl a device remove soft:late0
+	has_devices a soft:eth0
+	shows a device 'any(.name == "soft:eth0" and (.drained | not))'
 	ctl a device add soft:eth1
 	run -0 ctl a config reload
 	[[ "$output" == *"rnic: no longer soft:eth1"* ]]
