@@ -48,12 +48,25 @@ void waits_close(struct waits *waits)
 	waits->timer = NULL;
 }
 
+/* All wait equally long, unless the configuration has changed. So the place is mostly the end of
+ * the list. */
+static void insert(struct wait **list, struct wait *wait)
+{
+	struct wait *before = *list ? (*list)->prev : NULL; /* the last one */
+	while (before && before->due_ms > wait->due_ms)
+		before = before == *list ? NULL : before->prev;
+	if (before)
+		DL_APPEND_ELEM(*list, before, wait);
+	else
+		DL_PREPEND(*list, wait);
+}
+
 void waits_add(struct waits *waits, struct wait *wait, uint32_t ms)
 {
 	uint64_t now = conns_now_ms();
 	waits_remove(waits, wait);
 	wait->due_ms = now + ms;
-	DL_APPEND(waits->first, wait);
+	insert(&waits->first, wait);
 	if (waits->first == wait)
 		arm(waits, now);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file waits.h
- * Connections that all wait equally long for something. They are in the order of their deadlines,
- * so adding, removing and finding the next deadline cost the same however many there are.
+ * Connections that wait for something, mostly all equally long. They are in the order of their
+ * deadlines, so adding, removing and finding the next deadline cost the same however many there
+ * are.
  */
 #ifndef SMCRD_DAEMON_CONNS_WAITS_H
 #define SMCRD_DAEMON_CONNS_WAITS_H
@@ -32,8 +33,8 @@ int waits_open(struct waits *waits, struct event_base *base, struct batch *batch
 /** Nothing may wait any more. Does nothing if waits_open() was not called or has failed. */
 void waits_close(struct waits *waits);
 
-/** Wait from now on for so many milliseconds, the same number in each call. What waits already
- * waits anew. */
+/** Wait from now on for so many milliseconds. What waits already waits anew. It costs little if
+ * `ms` is the same number each time. */
 void waits_add(struct waits *waits, struct wait *wait, uint32_t ms);
 /** Does nothing if it does not wait. */
 void waits_remove(struct waits *waits, struct wait *wait);

@@ -54,7 +54,7 @@
 
 struct daemon_side {
 	pid_t pid;
-	int commands; /* write end of a pipe; each byte is one of "efxrgtsq", see on_command() */
+	int commands; /* write end of a pipe; each byte is one of "efxrgtwsq", see on_command() */
 	char dir[32];
 	char path[64];
 };
@@ -213,10 +213,12 @@ static void on_log(void *ctx, int priority, const char *line)
 }
 
 /* e, f, x: the outcome of all rendezvous under way. r: reset the established connections. g: send
- * back what was written. t: the peer takes a part of it and sends nothing back. s: stop in good
- * order. q: free everything and exit. */
+ * back what was written. t: the peer takes a part of it and sends nothing back. w: another
+ * configuration, with a wait of connect() of 20 ms. s: stop in good order. q: free everything and
+ * exit. */
 static void on_command(evutil_socket_t fd, short what, void *arg)
 {
+	const struct conns_config shorter = { .limits = { .connect_wait_ms = 20 } };
 	char command;
 	(void)what;
 	if (read(fd, &command, 1) != 1)
@@ -237,6 +239,8 @@ static void on_command(evutil_socket_t fd, short what, void *arg)
 		else if (command == 't')
 			fake_take(conn);
 	}
+	if (command == 'w')
+		conns_configure(daemon_conns, &shorter);
 	if (command == 's') {
 		clients_stop(daemon_clients);
 		conns_stop(daemon_conns);

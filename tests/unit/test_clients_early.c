@@ -64,6 +64,27 @@ static in_port_t port_of(int fd, int (*name)(int, struct sockaddr *, socklen_t *
 	return addr.sin_port;
 }
 
+static void a_shorter_wait_holds_for_the_next_connect(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp before = connect_tcp(), tcp = connect_tcp();
+	daemon_start(&daemon); /* connect() waits longer than this test */
+	int session = session_open(&daemon);
+	ask_handover(session, IPC_HANDOVER_CONNECTED, 0, NULL, before.near);
+	WAIT_COUNT(script->starts, 1);
+	daemon_command(&daemon, 'w');
+	int pair = released(&daemon, &tcp);
+	expect_state(&daemon, pair, IPC_CONN_OPEN);
+	wait_for_line(&daemon, "pending state=1"); /* the first one waits as it was told */
+	close(pair);
+	close(session);
+	close(before.near);
+	close(before.far);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
 static void early_bytes_go_over_smcr(void **state)
 {
 	(void)state;
@@ -363,6 +384,7 @@ static void without_watches_a_connect_waits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_shorter_wait_holds_for_the_next_connect),
 		cmocka_unit_test(early_bytes_go_over_smcr),
 		cmocka_unit_test(early_bytes_go_over_tcp),
 		cmocka_unit_test(a_program_that_closes_early_still_sends_all),
