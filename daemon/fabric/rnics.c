@@ -12,8 +12,6 @@
 #include "daemon/host/log.h"
 #include "daemon/rnic/verbs.h"
 
-#define MAX_SETTLED 64 /* most RNICs of a reload */
-
 /* The kernel reports an address before the GID for it exists. */
 static const struct timeval gid_delay = { 1, 0 };
 static const struct timeval unwanted_period = { 2, 0 };
@@ -358,8 +356,8 @@ void rnics_prepare(struct rnics *rnics, const struct config *next, struct config
 
 /** Names of RNICs. */
 struct names {
-	char name[MAX_SETTLED][RNIC_NAME_LEN];
-	size_t num;
+	char (*name)[RNIC_NAME_LEN]; /* NULL: no memory */
+	size_t num, room;
 };
 
 static void add_name(void *arg, uint32_t id, struct rnic *rnic)
@@ -368,8 +366,17 @@ static void add_name(void *arg, uint32_t id, struct rnic *rnic)
 	struct rnic_info info;
 	(void)id;
 	rnic_get_info(rnic, &info);
-	if (names->num < MAX_SETTLED)
+	if (names->name && names->num < names->room)
 		snprintf(names->name[names->num++], RNIC_NAME_LEN, "%s", info.name);
+}
+
+/* The names of all RNICs that are open; the caller frees them. */
+static struct names all_names(struct fabric *fabric)
+{
+	struct names names = { .room = fabric_num_devices(fabric) };
+	names.name = calloc(names.room + 1, sizeof(*names.name));
+	fabric_each_device(fabric, add_name, &names);
+	return names;
 }
 
 /* Close RNICs that the configuration does not want, if no link uses them; until then they get no
@@ -379,9 +386,8 @@ static size_t close_unwanted(struct rnics *rnics, struct config_notes *notes)
 {
 	const struct config *config = rnics->params.config;
 	struct fabric *fabric = rnics->params.fabric;
-	struct names names = { .num = 0 };
-	size_t stay = 0;
-	fabric_each_device(fabric, add_name, &names);
+	struct names names = all_names(fabric);
+	size_t stay = !names.name; /* try again later */
 	for (size_t i = 0; config->num_rnics > 0 && i < names.num; i++) {
 		const char *name = names.name[i];
 		if (is_named(config, name))
@@ -399,6 +405,7 @@ static size_t close_unwanted(struct rnics *rnics, struct config_notes *notes)
 				    "connections ('smcrctl link' shows them)",
 				    name);
 	}
+	free(names.name);
 	return stay;
 }
 
@@ -416,12 +423,12 @@ static void on_unwanted(evutil_socket_t fd, short what, void *arg)
 static void use_wanted(struct rnics *rnics)
 {
 	const struct config *config = rnics->params.config;
-	struct names names = { .num = 0 };
-	fabric_each_device(rnics->params.fabric, add_name, &names);
+	struct names names = all_names(rnics->params.fabric);
 	for (size_t i = 0; i < names.num; i++)
 		if (config->num_rnics == 0 || is_named(config, names.name[i]))
 			fabric_drain_device(rnics->params.fabric, names.name[i],
 					    find_drained(rnics, names.name[i]) != NULL);
+	free(names.name);
 }
 
 void rnics_settle(struct rnics *rnics, struct config_notes *ret_notes)

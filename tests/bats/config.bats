@@ -363,6 +363,24 @@ has_devices() {
 	fi
 }
 
+@test "a reload that names an RNIC closes all others of a host with many interfaces" {
+	hosts_up 1500
+	for i in $(seq 70); do
+		cat <<-EOF
+		link add many$i type veth peer name other$i
+		link set other$i up
+		addr add 10.90.$i.1/24 dev many$i
+		link set many$i up
+		EOF
+	done | ip -n "$HOSTS_ID-a" -batch -
+	conf a
+	smcrd_start a
+	until_true 10 shows a device 'length == 72'
+	conf a 'rnic = soft:eth0'
+	ctl a config reload
+	has_devices a soft:eth0
+}
+
 @test "a reload changes limits of users at once" {
 	hosts_up 1500
 	smcrd_start a
