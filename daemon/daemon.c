@@ -146,6 +146,13 @@ static void on_rnic_gone(void *ctx)
 		rnics_look(smcrd->rnics);
 }
 
+static void on_rnic_renamed(void *ctx, const char *before, const char *now)
+{
+	struct smcrd *smcrd = ctx;
+	if (smcrd->rnics)
+		rnics_renamed(smcrd->rnics, before, now);
+}
+
 static int open_rnics(struct smcrd *smcrd, char *ret_error)
 {
 	struct rnics_params params = { .base = smcrd->base,
@@ -810,6 +817,8 @@ static int open_fabric(struct smcrd *smcrd)
 					.work_ctx = smcrd,
 					.device_gone = on_rnic_gone,
 					.gone_ctx = smcrd,
+					.device_renamed = on_rnic_renamed,
+					.renamed_ctx = smcrd,
 					.device_told = events_rnic,
 					.told_ctx = smcrd->events };
 	return fabric_new(&params, &smcrd->fabric);

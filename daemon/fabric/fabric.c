@@ -145,6 +145,12 @@ static void log_change(const struct smcr_device_info *before, const struct rnic_
 			    now->max_path_mtu ? 128u << now->max_path_mtu : 0);
 }
 
+static void tell_of_name(const struct fabric *fabric, const char *before, const char *now)
+{
+	if (strcmp(before, now) != 0 && fabric->params.device_renamed)
+		fabric->params.device_renamed(fabric->params.renamed_ctx, before, now);
+}
+
 static void on_device_work(void *ctx)
 {
 	const struct fabric_device *device = ctx;
@@ -158,7 +164,10 @@ static void on_device_event(void *ctx, struct rnic *rnic, const struct rnic_even
 	on_device_work(device);
 	rnic_get_info(rnic, &info);
 	switch (event->type) {
-	case RNIC_EVENT_CHANGED: log_change(&device->info, &info); break;
+	case RNIC_EVENT_CHANGED:
+		log_change(&device->info, &info);
+		tell_of_name(device->fabric, device->info.name, info.name);
+		break;
 	case RNIC_EVENT_PORT_ACTIVE:
 	case RNIC_EVENT_PORT_DOWN: tell(device->fabric, &info, false); break;
 	case RNIC_EVENT_REMOVED:

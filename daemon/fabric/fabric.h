@@ -36,6 +36,10 @@ struct fabric_params {
 	 * device is gone or its port is down. `text` is a sentence about that. May be NULL. */
 	void (*device_told)(void *ctx, const char *name, bool up, const char *text);
 	void *told_ctx;
+
+	/** The device goes by another name now, that of its interface. May be NULL. */
+	void (*device_renamed)(void *ctx, const char *before, const char *now);
+	void *renamed_ctx;
 };
 
 /** How many numbers a tap keeps with each link; zero at first. */

@@ -174,6 +174,14 @@ int rnics_drain(struct rnics *rnics, const char *name, bool drained)
 	return 0;
 }
 
+void rnics_renamed(struct rnics *rnics, const char *before, const char *now)
+{
+	struct drained *drained = find_drained(rnics, before);
+	keep_drained(rnics, now, false); /* of an RNIC that had the name before */
+	if (drained)
+		snprintf(drained->name, sizeof(drained->name), "%s", now);
+}
+
 static void try_rnic(struct rnics *rnics, const char *name, uint16_t vlan)
 {
 	char text[RNIC_ERROR_LEN];

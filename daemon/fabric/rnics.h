@@ -67,6 +67,9 @@ void rnics_settle(struct rnics *rnics, struct config_notes *ret_notes);
  */
 int rnics_drain(struct rnics *rnics, const char *name, bool drained);
 
+/** An RNIC has another name, as its interface was renamed: it stays out of use if it was. */
+void rnics_renamed(struct rnics *rnics, const char *before, const char *now);
+
 /** An interface was added, changed or removed: tell its RNIC, or open one soon. */
 void rnics_netif_changed(struct rnics *rnics, const struct netif *netif);
 /** An RDMA device was added or removed: tell the RNICs, and open new ones soon. */

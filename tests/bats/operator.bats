@@ -302,6 +302,27 @@ has_links_over() {
 	shows b info '.connections.resets_total == 0'
 }
 
+@test "device drain holds when the interface is renamed and the files are read again" {
+	hosts_up 1500
+	echo >"$HOSTS_DIR/a.conf"
+	smcrd_start a
+	ctl a device drain soft:eth1
+	ip -n "$HOSTS_ID-a" link set eth1 name lan1
+	until_true 5 shows a device 'any(.name == "soft:lan1" and .state == "active" and .drained)'
+	ctl a config reload
+	shows a device 'any(.name == "soft:lan1" and .drained)'
+	# another interface that gets the old name is not drained
+	ip -n "$HOSTS_ID-a" -batch - <<-EOF
+	link add eth1 type veth peer name other
+	link set other up
+	addr add 10.78.0.1/24 dev eth1
+	link set eth1 up
+	EOF
+	until_true 5 shows a device 'any(.name == "soft:eth1" and .state == "active" and (.drained | not))'
+	ctl a device enable soft:lan1
+	shows a device 'all(.drained | not)'
+}
+
 # carries HOST NUMBER: is smcrd there drained, and would so many connections end if it stopped?
 carries() {
 	[ "$(json "$1" info '.info.draining.connections')" = "$2" ]
