@@ -347,25 +347,25 @@ static bool add_connection(void *arg, const struct client_conn_view *view)
 	uint64_t number = view->plain ? view->number : connections->place.number;
 	if (!is_wanted(&connections->part.filter, view))
 		return page_skip(connections->part.page, conn_sections[section], number);
-	json_t *object =
-		json_pack("{s:o, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, "
-			  "s:o, s:i, s:b, s:I, s:s?}",
-			  "id", view->plain ? json_null() : json_u64(view->number), "local",
-			  json_addr(&view->local), "peer", json_addr(&view->peer), "peer_host",
-			  control_json_text(linked ? view->engine.peer_host : ""), "role",
-			  role_name(view->role), "mode", client_mode_name(view->mode), "linkgroup",
-			  linked ? json_u64(view->engine.lgr_id) : json_null(), "link",
-			  linked && view->engine.link_number ? json_u64(view->engine.link_number)
-							     : json_null(),
-			  "state", conn_state(view), "tx_bytes",
-			  view->bytes_known ? json_u64(view->tx_bytes) : json_null(), "rx_bytes",
-			  view->bytes_known ? json_u64(view->rx_bytes) : json_null(), "rmbe_size",
-			  json_size_or_null(linked ? view->engine.rmbe_size : 0), "peer_rmbe_size",
-			  json_size_or_null(linked ? view->engine.peer_rmbe_size : 0),
-			  "sndbuf_size", json_size_or_null(linked ? view->engine.sndbuf_size : 0),
-			  "pid", view->pid ? json_u64((uint64_t)view->pid) : json_null(), "uid",
-			  (int)view->uid, "ended", view->ended, "age_ms", (json_int_t)view->age_ms,
-			  "error", view->error ? strerrorname_np(view->error) : NULL);
+	json_t *object = json_pack(
+		"{s:o, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, "
+		"s:o, s:o, s:b, s:I, s:s?}",
+		"id", view->plain ? json_null() : json_u64(view->number), "local",
+		json_addr(&view->local), "peer", json_addr(&view->peer), "peer_host",
+		control_json_text(linked ? view->engine.peer_host : ""), "role",
+		role_name(view->role), "mode", client_mode_name(view->mode), "linkgroup",
+		linked ? json_u64(view->engine.lgr_id) : json_null(), "link",
+		linked && view->engine.link_number ? json_u64(view->engine.link_number)
+						   : json_null(),
+		"state", conn_state(view), "tx_bytes",
+		view->bytes_known ? json_u64(view->tx_bytes) : json_null(), "rx_bytes",
+		view->bytes_known ? json_u64(view->rx_bytes) : json_null(), "rmbe_size",
+		json_size_or_null(linked ? view->engine.rmbe_size : 0), "peer_rmbe_size",
+		json_size_or_null(linked ? view->engine.peer_rmbe_size : 0), "sndbuf_size",
+		json_size_or_null(linked ? view->engine.sndbuf_size : 0), "pid",
+		view->pid ? json_u64((uint64_t)view->pid) : json_null(), "uid", json_u64(view->uid),
+		"ended", view->ended, "age_ms", (json_int_t)view->age_ms, "error",
+		view->error ? strerrorname_np(view->error) : NULL);
 	set_shared(object, view);
 	set_fallback(object, view);
 	json_object_set_new(object, "unasked", json_u64(view->unasked));

@@ -1128,31 +1128,39 @@ static union ipc_addr name(unsigned int host, uint16_t port)
 					 .sin_addr.s_addr = htonl(0x0A000000 + host) } };
 }
 
-/* Makes connections that stayed on TCP, of three users with five peers: number i belongs to user i
- * % 3. */
-static void have_connections(struct fixture *fixture)
+/* Makes connection number `i`, which stays on TCP. */
+static void have_connection(struct fixture *fixture, unsigned int i, uid_t uid)
+{
+	const struct ipc_handover msg = { .kind = IPC_HANDOVER_CONNECTED };
+	const struct rdv_verdict verdict = { .local_name = name(1, (uint16_t)(1000 + i)),
+					     .peer_name = name(i % 5, (uint16_t)(80 + i % 2)) };
+	struct conn_asker asker = { .outcome = on_outcome };
+	const struct conn_offer offer = { .msg = &msg,
+					  .cred = { .pid = (pid_t)i, .uid = uid },
+					  .quota = quota_get(fixture->control.conns, uid),
+					  .verdict_error = -ENOTCONN,
+					  .verdict = &verdict,
+					  .asker = &asker };
+	int unconnected = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(conns_adopt(fixture->control.conns, &offer, unconnected), 0);
+}
+
+static void open_conns(struct fixture *fixture)
 {
 	const struct conns_config config = { .base = fixture->base,
 					     .engine = fixture->control.engine,
 					     .limits = { .history = CONNS },
 					     .callbacks = { .engine_enter = on_engine,
 							    .engine_leave = on_engine } };
-	const struct ipc_handover msg = { .kind = IPC_HANDOVER_CONNECTED };
 	assert_int_equal(conns_new(&config, &fixture->control.conns), 0);
-	for (unsigned int i = 1; i <= CONNS; i++) {
-		const struct rdv_verdict verdict = { .local_name = name(1, (uint16_t)(1000 + i)),
-						     .peer_name =
-							     name(i % 5, (uint16_t)(80 + i % 2)) };
-		struct conn_asker asker = { .outcome = on_outcome };
-		const struct conn_offer offer = { .msg = &msg,
-						  .cred = { .pid = (pid_t)i, .uid = i % 3 },
-						  .quota = quota_get(fixture->control.conns, i % 3),
-						  .verdict_error = -ENOTCONN,
-						  .verdict = &verdict,
-						  .asker = &asker };
-		int unconnected = socket(AF_INET, SOCK_STREAM, 0);
-		assert_int_equal(conns_adopt(fixture->control.conns, &offer, unconnected), 0);
-	}
+}
+
+/* Makes connections of three users with five peers: number i belongs to user i % 3. */
+static void have_connections(struct fixture *fixture)
+{
+	open_conns(fixture);
+	for (unsigned int i = 1; i <= CONNS; i++)
+		have_connection(fixture, i, i % 3);
 }
 
 /* Expects so many rows that match, in so many parts. */
@@ -1176,6 +1184,21 @@ static void expect_rows(struct fixture *fixture, const char *method, const char 
 	}
 	assert_int_equal(seen, rows);
 	assert_int_equal(parts, 1);
+}
+
+/* User namespaces and directories of users give numbers of 32 bits. */
+static void user_numbers_have_32_bits(void **state)
+{
+	static const char request[] =
+		"{\"method\":\"connection.show\",\"params\":{\"uid\":4294967290}}";
+	struct fixture *fixture = *state;
+	open_conns(fixture);
+	have_connection(fixture, 1, 4294967290);
+	json_t *reply = ask(fixture, request, strlen(request));
+	json_t *row = json_array_get(json_object_get(reply, "result"), 0);
+	assert_int_equal(json_integer_value(json_object_get(row, "uid")), 4294967290);
+	json_decref(reply);
+	conns_free(fixture->control.conns);
 }
 
 /* Filters apply before rows are written, and smcrd looks at a bounded number of rows for each
@@ -1393,6 +1416,7 @@ int main(void)
 		CASE(a_connection_is_judged_beforehand),
 		CASE(a_judgement_names_rule_and_failure),
 		CASE(the_host_is_described),
+		CASE(user_numbers_have_32_bits),
 		CASE(connections_are_chosen),
 		CASE(filters_are_checked),
 		CASE(groups_and_links_are_chosen),
