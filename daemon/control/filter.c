@@ -50,17 +50,6 @@ static const char *take_name(const char *word, const char *parameter, const char
 	return NULL;
 }
 
-/* IPv4 addresses of connections have family AF_INET, even on IPv6 sockets. */
-static void unmap(struct smcr_addr *addr)
-{
-	static const uint8_t prefix[12] = { [10] = 0xFF, [11] = 0xFF };
-	if (addr->family != AF_INET6 || memcmp(addr->ip, prefix, sizeof(prefix)) != 0)
-		return;
-	struct smcr_addr ipv4 = { .family = AF_INET };
-	memcpy(ipv4.ip, addr->ip + sizeof(prefix), 4);
-	*addr = ipv4;
-}
-
 bool filter_take(const struct params *params, const char *(*state_name)(int state),
 		 struct filter *ret_filter, struct refusal *refusal)
 {
@@ -72,7 +61,6 @@ bool filter_take(const struct params *params, const char *(*state_name)(int stat
 				 .uid = params->uid };
 	if (params->peer && !policy_take_address(params->peer, "peer", &filter.peer, refusal))
 		return false;
-	unmap(&filter.peer);
 	if (params->mode && !(filter.mode = take_name(params->mode, "mode", mode_name, refusal)))
 		return false;
 	if (params->state &&

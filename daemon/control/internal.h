@@ -151,8 +151,8 @@ json_t *ueid_remove(struct control *control, const struct params *params, struct
 
 /* policies.c: likewise */
 
-/** An address as text, without a port. `name` is the parameter. @return false: the refusal is
- * filled in */
+/** An address as text, without a port; an IPv4-mapped one becomes IPv4. `name` is the parameter.
+ * @return false: the refusal is filled in */
 bool policy_take_address(const char *text, const char *name, struct smcr_addr *ret_addr,
 			 struct refusal *refusal);
 json_t *policy_add(struct control *control, const struct params *params, struct refusal *refusal);

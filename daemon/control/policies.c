@@ -203,11 +203,23 @@ json_t *policy_delete(struct control *control, const struct params *params, stru
 
 /* ---- what was seen ---- */
 
+/* IPv4 addresses of connections have family AF_INET, even on IPv6 sockets. */
+static void unmap(struct smcr_addr *addr)
+{
+	static const uint8_t prefix[12] = { [10] = 0xFF, [11] = 0xFF };
+	if (addr->family != AF_INET6 || memcmp(addr->ip, prefix, sizeof(prefix)) != 0)
+		return;
+	struct smcr_addr ipv4 = { .family = AF_INET };
+	memcpy(ipv4.ip, addr->ip + sizeof(prefix), 4);
+	*addr = ipv4;
+}
+
 bool policy_take_address(const char *text, const char *name, struct smcr_addr *ret_addr,
 			 struct refusal *refusal)
 {
 	struct smcr_addr parsed = { .family = strchr(text, ':') ? AF_INET6 : AF_INET };
 	if (inet_pton(parsed.family, text, parsed.ip) == 1) {
+		unmap(&parsed);
 		*ret_addr = parsed;
 		return true;
 	}

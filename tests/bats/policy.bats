@@ -296,7 +296,10 @@ print(conn.makefile().read(), end="")
 	fallbacks=$(show b info .connections.fallbacks_total)
 	[ "$(greeting 7004)" = hello ]
 	[ "$(show b info .connections.fallbacks_total)" = "$fallbacks" ]
-	run -0 smcrctl_on b policy forget "$SERVER" port 7001
+	# the address as 'smcrctl link' shows it among GIDs is the same
+	run -1 smcrctl_on b check "::ffff:$SERVER" 7004
+	[[ "$output" == *"problem: SMC-R with ::ffff:$SERVER has failed ("* ]]
+	run -0 smcrctl_on b policy forget "::ffff:$SERVER" port 7001
 	[[ "$output" == "1 entry is forgotten"* ]]
 	run -0 smcrctl_on b policy forget "$SERVER"
 	[[ "$output" == "3 entries are forgotten"* ]]
