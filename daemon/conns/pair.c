@@ -43,7 +43,7 @@
  * message. But dropping messages costs a system call, and wakes a program that sleeps in recv() for
  * nothing. After a write to the program it is awake anyway, so the limit at a write is lower.
  */
-#define QUEUED_AT_WRITE 4
+#define QUEUED_AT_WRITE 2
 #define QUEUED_MOST     16
 
 static uint8_t dropped[64 * 1024]; /* target for bytes that are dropped; never read */

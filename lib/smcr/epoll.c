@@ -7,20 +7,23 @@
 #include "lib/smcr/sys.h"
 #include "lib/smcr/watch.h"
 
-/* True for TCP sockets before connect(), and for pair ends whose connect() is in progress. */
-static bool may_be_replaced(int fd)
+/* True for TCP sockets before connect(), and for pair ends whose connect() is in progress. Programs
+ * exist that register a descriptor for each message, and getsockopt() costs much more than
+ * getpeername(), as the kernel runs smcrd's BPF program for it. */
+static bool may_be_replaced(int fd, uint64_t *ret_cookie)
 {
 	struct sockaddr_storage peer;
 	socklen_t len = sizeof(peer);
-	if (pre_is_tcp(fd))
-		return sys_getpeername(fd, &peer, &len) == -ENOTCONN;
-	return pre_pending_open_at(fd);
+	int rc = sys_getpeername(fd, &peer, &len);
+	if (rc == -ENOTCONN)
+		return pre_is_tcp(fd) && pre_cookie(fd, ret_cookie) == 0;
+	return rc == 0 && peer.ss_family == AF_UNIX && pre_pending_registered(fd, ret_cookie);
 }
 
 static void added(int epfd, int fd, const struct epoll_event *event)
 {
 	uint64_t cookie;
-	if (may_be_replaced(fd) && pre_cookie(fd, &cookie) == 0)
+	if (may_be_replaced(fd, &cookie))
 		pre_watch_set(epfd, fd, cookie, event);
 	else
 		pre_watch_drop(epfd, fd); /* an earlier file of this number was closed */

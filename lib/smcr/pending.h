@@ -20,8 +20,16 @@ void pre_pending_open(void);
 void pre_pending_add(int fd, uint64_t cookie);
 
 /** Is the outcome of this pair end's connect() unknown to this process? The number may be a
- * duplicate. Makes no system call if the process has not had a connect() in progress. */
+ * duplicate. Makes no system call if there is no such connect(). */
 bool pre_pending_open_at(int fd);
+
+/**
+ * As pre_pending_open_at(), of a pair end that was registered with an epoll instance. Some programs
+ * never ask for the outcome, and register anew for each message: after a few times the outcome
+ * counts as known.
+ * @param ret_cookie  of the pair end, if the result is true
+ */
+bool pre_pending_registered(int fd, uint64_t *ret_cookie);
 
 /**
  * Is its outcome unknown, and has no fork since then given the pair end to another process?

@@ -589,6 +589,35 @@ static void test_registration_follows_back(void **state)
 	close(ep);
 }
 
+/* redis-benchmark and wrk never ask for the outcome of connect(), and register each socket anew for
+ * each message. A question for each registration would cost much, so the outcome counts as known
+ * after a few: the TCP socket does not come back any more. */
+static void test_registration_for_each_message(void **state)
+{
+	(void)state;
+	smcrd.script->fallback = 1;
+	smcrd.script->take_back = 1;
+	for (int times = 2; times <= 10; times += 8) {
+		int ep = epoll_create1(EPOLL_CLOEXEC);
+		struct epoll_event event = { .events = EPOLLIN };
+		int fd = client();
+		assert_int_equal(pre_net_connect(fd, &server), EINPROGRESS);
+		pre_net_wait(fd, POLLOUT);
+		for (int i = 0; i < times; i++) {
+			assert_int_equal(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event), 0);
+			assert_int_equal(epoll_ctl(ep, EPOLL_CTL_DEL, fd, NULL), 0);
+		}
+		assert_int_equal(pre_net_connect(fd, &server), 0);
+		assert_int_equal(pre_net_connect(fd, &server), EISCONN);
+		assert_int_equal(pre_net_kernel_family(fd), times == 2 ? AF_INET : AF_UNIX);
+		int peer = pre_net_accept_plain(listener);
+		pre_net_exchange(fd, peer);
+		close(peer);
+		close(fd);
+		close(ep);
+	}
+}
+
 /* ---- blocking sockets whose connect() goes on in the background */
 
 static void fill_backlog(int *fds, int count, const union ipc_addr *addr)
@@ -794,6 +823,7 @@ int main(void)
 		TEST(test_stale_registrations),
 		TEST(test_registration_by_a_closed_descriptor),
 		TEST(test_registration_follows_back),
+		TEST(test_registration_for_each_message),
 		TEST(test_blocking_connect_cut_short),
 		TEST(test_shutdown_ends_connecting),
 		TEST(test_shutdown_of_a_connected_socket),
