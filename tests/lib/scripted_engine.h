@@ -208,13 +208,6 @@ static void fake_echo(struct smcr_conn *conn)
 		fake_event(conn, (struct smcr_conn_event){ SMCR_CONN_WRITABLE });
 }
 
-static void fake_take(struct smcr_conn *conn)
-{
-	uint64_t n = conn->tx_head - conn->tx_tail;
-	conn->tx_tail += n < RING / 10 ? n : RING / 10;
-	fake_event(conn, (struct smcr_conn_event){ SMCR_CONN_WRITABLE });
-}
-
 int smcr_conn_tx_space(struct smcr_conn *conn, struct iovec iov[2])
 {
 	size_t room = RING - (conn->tx_head - conn->tx_tail);

@@ -212,6 +212,14 @@ static void on_log(void *ctx, int priority, const char *line)
 		fprintf(stderr, "# %s\n", line);
 }
 
+/* The peer takes a tenth of a ring. */
+static void fake_take(struct smcr_conn *conn)
+{
+	uint64_t n = conn->tx_head - conn->tx_tail;
+	conn->tx_tail += n < RING / 10 ? n : RING / 10;
+	fake_event(conn, (struct smcr_conn_event){ SMCR_CONN_WRITABLE });
+}
+
 /* e, f, x: the outcome of all rendezvous under way. r: reset the established connections. g: send
  * back what was written. t: the peer takes a part of it and sends nothing back. w: another
  * configuration, with a wait of connect() of 20 ms. s: stop in good order. q: free everything and
