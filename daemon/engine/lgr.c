@@ -139,12 +139,17 @@ struct smcr_link *smcr_lgr_link_by_number(const struct smcr_lgr *lgr, uint8_t nu
 
 struct smcr_link *smcr_lgr_any_link(const struct smcr_lgr *lgr, const struct smcr_link *except)
 {
+	struct smcr_link *going = NULL;
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
-		if (link && link != except && smcr_link_works(link))
+		if (!link || link == except || !smcr_link_works(link))
+			continue;
+		if (!smcr_deletion_begun(&link->deletion))
 			return link;
+		if (!going)
+			going = link;
 	}
-	return NULL;
+	return going;
 }
 
 struct smcr_link *smcr_lgr_least_loaded(const struct smcr_lgr *lgr)

@@ -112,7 +112,8 @@ static inline bool smcr_lgr_is_v2(const struct smcr_lgr *lgr)
 	return lgr->version == SMCR_CLC_VERSION_2;
 }
 struct smcr_link *smcr_lgr_link_by_number(const struct smcr_lgr *lgr, uint8_t number);
-/** An ACTIVE link other than `except` for LLC, or NULL. */
+/** An ACTIVE link other than `except` for LLC, or NULL. One whose deletion has begun only if there
+ * is no other: no LLC message may follow the answer to DELETE LINK on it (LLC-6). */
 struct smcr_link *smcr_lgr_any_link(const struct smcr_lgr *lgr, const struct smcr_link *except);
 /** The ACTIVE link with the fewest connections writing on it (LG-17), or NULL. A disabled link only
  * if no other one is ACTIVE.

@@ -313,7 +313,7 @@ static void count_occasion(const struct smcr_lgr *lgr, enum smcr_add_occasion wh
 
 /**
  * The link that carries ADD LINK, or the notice of an RNIC: the asymmetric link only if there is no
- * other one. A deployed client refuses to use the RNIC of the carrier for the new link, as the new
+ * other one that stays. A deployed client refuses to use the RNIC of the carrier for the new link, as the new
  * link could only be a second asymmetric one. A deployed server that gets a notice does not offer
  * its RNIC of the carrier. So with the asymmetric link as carrier no other link would ever take its
  * place (LG-5).
@@ -322,7 +322,9 @@ static struct smcr_link *add_carrier(const struct smcr_lgr *lgr)
 {
 	struct smcr_link *odd = smcr_llc_asymmetric_link(lgr);
 	struct smcr_link *carrier = smcr_lgr_any_link(lgr, odd);
-	return carrier ? carrier : smcr_lgr_any_link(lgr, NULL);
+	if (carrier && !smcr_deletion_begun(&carrier->deletion))
+		return carrier;
+	return smcr_lgr_any_link(lgr, NULL);
 }
 
 /** There was a link to add, but its RNIC has gone meanwhile, or other links have the RNICs:
