@@ -313,10 +313,10 @@ static void count_occasion(const struct smcr_lgr *lgr, enum smcr_add_occasion wh
 
 /**
  * The link that carries ADD LINK, or the notice of an RNIC: the asymmetric link only if there is no
- * other one that stays. A deployed client refuses to use the RNIC of the carrier for the new link, as the new
- * link could only be a second asymmetric one. A deployed server that gets a notice does not offer
- * its RNIC of the carrier. So with the asymmetric link as carrier no other link would ever take its
- * place (LG-5).
+ * other one that stays. A deployed client refuses to use the RNIC of the carrier for the new link,
+ * as the new link could only be a second asymmetric one. A deployed server that gets a notice does
+ * not offer its RNIC of the carrier. So with the asymmetric link as carrier no other link would
+ * ever take its place (LG-5).
  */
 static struct smcr_link *add_carrier(const struct smcr_lgr *lgr)
 {
