@@ -13,6 +13,7 @@ enum pre_treatment {
 	PRE_OPT_FAMILY,   /* SO_DOMAIN: the family of the connection */
 	PRE_OPT_PROTOCOL, /* SO_PROTOCOL: TCP */
 	PRE_OPT_NOBODY,   /* SO_PEERCRED: no process, as with TCP */
+	PRE_OPT_PUSHING,  /* TCP_NODELAY, TCP_CORK: kept with the pair end (pushing.h) */
 	PRE_OPT_ERROR,    /* SO_ERROR: the outcome of connect(), else as LOCAL */
 	PRE_OPT_REFUSED,  /* not possible on a pair end */
 };

@@ -4,6 +4,7 @@
  * holds.
  */
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 
 #include "lib/smcr/calls.h"
@@ -11,6 +12,7 @@
 #include "lib/smcr/next.h"
 #include "lib/smcr/options.h"
 #include "lib/smcr/pair.h"
+#include "lib/smcr/pushing.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"
@@ -85,6 +87,15 @@ static int get_error(int fd, void *value, socklen_t *len)
 	return copy_out_int(own, value, len);
 }
 
+static int get_pushing(int fd, const struct ipc_pair_name *pair, int name, void *value,
+		       socklen_t *len)
+{
+	bool on;
+	if (pre_pushing_get(fd, name, &on))
+		return copy_out_int(on, value, len);
+	return get_from_tcp(fd, pair, IPPROTO_TCP, name, value, len);
+}
+
 static int get_on_pair(int fd, const struct ipc_pair_name *pair, int level, int name, void *value,
 		       socklen_t *len)
 {
@@ -92,6 +103,7 @@ static int get_on_pair(int fd, const struct ipc_pair_name *pair, int level, int 
 	struct pre_option option = pre_option_of(level, name);
 	switch (option.get) {
 	case PRE_OPT_TCP: return get_from_tcp(fd, pair, level, name, value, len);
+	case PRE_OPT_PUSHING: return get_pushing(fd, pair, name, value, len);
 	case PRE_OPT_FAMILY: return copy_out_int(pair->peer.sa.sa_family, value, len);
 	case PRE_OPT_PROTOCOL: return copy_out_int(IPPROTO_TCP, value, len);
 	case PRE_OPT_NOBODY: return copy_out(&nobody, sizeof(nobody), value, len);
@@ -117,12 +129,29 @@ static int set_on_tcp(int fd, const struct ipc_pair_name *pair, int level, int n
 	return ask(fd, pair, &option);
 }
 
+static int set_pushing(int fd, const struct ipc_pair_name *pair, int name, const void *value,
+		       socklen_t len)
+{
+	int on;
+	if (!value || len != sizeof(on))
+		return set_on_tcp(fd, pair, IPPROTO_TCP, name, value, len);
+	memcpy(&on, value, sizeof(on));
+	if (name == TCP_NODELAY && on && !pre_pushing_is_told(fd)) {
+		int rc = set_on_tcp(fd, pair, IPPROTO_TCP, name, value, len);
+		if (rc < 0)
+			return rc;
+		pre_pushing_note_told(fd);
+	}
+	return pre_pushing_set(fd, name, on != 0);
+}
+
 static int set_on_pair(int fd, const struct ipc_pair_name *pair, int level, int name,
 		       const void *value, socklen_t len)
 {
 	struct pre_option option = pre_option_of(level, name);
 	switch (option.set) {
 	case PRE_OPT_TCP: return set_on_tcp(fd, pair, level, name, value, len);
+	case PRE_OPT_PUSHING: return set_pushing(fd, pair, name, value, len);
 	case PRE_OPT_REFUSED: return -option.error;
 	case PRE_OPT_LOCAL:
 	case PRE_OPT_FAMILY:

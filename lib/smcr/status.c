@@ -7,6 +7,7 @@
 #include "lib/smcr/log.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/pending.h"
+#include "lib/smcr/pushing.h"
 #include "lib/smcr/replace.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
@@ -34,6 +35,7 @@ static int take_back(int fd, int tcp)
 		sys_close(tcp);
 		return rc;
 	}
+	pre_pushing_restore(fd, tcp);
 	rc = pre_replace(fd, &state, tcp, true, false);
 	if (rc == 0)
 		pre_pending_drop(state.cookie);

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -214,9 +215,11 @@ static void test_socket_comes_back(void **state)
 	smcrd.script->reason = SMCR_REASON_PEER_NO_SMC;
 	size_t fds = pre_net_count_fds();
 	int fd = client();
+	const int on = 1;
 	const struct timeval limit = { .tv_sec = 7 };
 	assert_int_equal(pre_net_connect(fd, &server), EINPROGRESS);
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
+	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof(on)), 0);
 	assert_int_equal(fcntl(fd, F_SETFD, FD_CLOEXEC), 0);
 	pre_net_wait(fd, POLLOUT);
 	assert_int_equal(so_error(fd), 0);
@@ -226,6 +229,10 @@ static void test_socket_comes_back(void **state)
 	socklen_t len = sizeof(got);
 	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &got, &len), 0);
 	assert_int_equal(got.tv_sec, 7);
+	int corked = 0;
+	len = sizeof(corked);
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CORK, &corked, &len), 0);
+	assert_true(corked);
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
 	int peer = pre_net_accept_plain(listener);
 	assert_int_equal(pre_net_count_fds(), fds + 2);
