@@ -8,12 +8,12 @@
 #include "lib/smcr/sys.h"
 
 /* For each option: it was set, and is on. The kernel's own value, all ones, has none of these. */
-#define NODELAY_SET 0x01UL
-#define NODELAY_ON  0x02UL
-#define CORK_SET    0x04UL
-#define CORK_ON     0x08UL
-#define TOLD        0x10UL
-#define NEVER_SET   (~0UL)
+#define NODELAY_SET    0x01UL
+#define NODELAY_ON     0x02UL
+#define NODELAY_WAS_ON 0x10UL
+#define CORK_SET       0x04UL
+#define CORK_ON        0x08UL
+#define NEVER_SET      (~0UL)
 
 static unsigned long marks_of(int fd)
 {
@@ -23,11 +23,6 @@ static unsigned long marks_of(int fd)
 	    len != sizeof(marks) || marks == NEVER_SET)
 		return 0;
 	return marks;
-}
-
-static int set_marks(int fd, unsigned long marks)
-{
-	return sys_setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &marks, sizeof(marks));
 }
 
 bool pre_pushing_get(int fd, int name, bool *ret_on)
@@ -41,17 +36,14 @@ int pre_pushing_set(int fd, int name, bool on)
 {
 	const unsigned long is_on = name == TCP_CORK ? CORK_ON : NODELAY_ON;
 	const unsigned long is_set = name == TCP_CORK ? CORK_SET : NODELAY_SET;
-	return set_marks(fd, (marks_of(fd) & ~is_on) | is_set | (on ? is_on : 0));
+	const unsigned long was_on = name == TCP_CORK ? 0 : NODELAY_WAS_ON;
+	unsigned long marks = (marks_of(fd) & ~is_on) | is_set | (on ? is_on | was_on : 0);
+	return sys_setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &marks, sizeof(marks));
 }
 
-bool pre_pushing_is_told(int fd)
+bool pre_pushing_was_nodelay(int fd)
 {
-	return marks_of(fd) & TOLD;
-}
-
-void pre_pushing_note_told(int fd)
-{
-	set_marks(fd, marks_of(fd) | TOLD);
+	return marks_of(fd) & NODELAY_WAS_ON;
 }
 
 static void restore(int fd, int tcp, int name)

@@ -24,12 +24,12 @@
  */
 bool pre_pushing_get(int fd, int name, bool *ret_on);
 
-/** @return 0 or a negative errno */
+/** smcrd has to be told before TCP_NODELAY is set to on for the first time.
+ * @return 0 or a negative errno */
 int pre_pushing_set(int fd, int name, bool on);
 
-/** Has smcrd been told that TCP_NODELAY is on? */
-bool pre_pushing_is_told(int fd);
-void pre_pushing_note_told(int fd);
+/** Has TCP_NODELAY been set to on before? Then smcrd has been told. */
+bool pre_pushing_was_nodelay(int fd);
 
 /** The TCP socket takes the place of the pair end: give it the values. */
 void pre_pushing_restore(int fd, int tcp);

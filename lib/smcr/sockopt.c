@@ -136,11 +136,10 @@ static int set_pushing(int fd, const struct ipc_pair_name *pair, int name, const
 	if (!value || len != sizeof(on))
 		return set_on_tcp(fd, pair, IPPROTO_TCP, name, value, len);
 	memcpy(&on, value, sizeof(on));
-	if (name == TCP_NODELAY && on && !pre_pushing_is_told(fd)) {
+	if (name == TCP_NODELAY && on && !pre_pushing_was_nodelay(fd)) {
 		int rc = set_on_tcp(fd, pair, IPPROTO_TCP, name, value, len);
 		if (rc < 0)
 			return rc;
-		pre_pushing_note_told(fd);
 	}
 	return pre_pushing_set(fd, name, on != 0);
 }
