@@ -1157,13 +1157,19 @@ static __always_inline void adopt_listener(struct bpf_sock *sk, struct smcr_sock
 	sock->cb_flags = wanted;
 }
 
-/* It is claimed already, perhaps by another user, as by a worker that has changed its user. */
-static __always_inline void retell_listener(struct bpf_sock *sk, const struct smcr_sock *sock)
+/* The entry of a listener's address */
+static __always_inline struct smcr_listen *entry_of(struct bpf_sock *sk)
 {
 	struct smcr_listen_key key;
 	listener_address(sk, &key);
 	unify_any(&key.local);
-	struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, &key);
+	return bpf_map_lookup_elem(&listeners, &key);
+}
+
+/* It is claimed already, perhaps by another user, as by a worker that has changed its user. */
+static __always_inline void retell_listener(struct bpf_sock *sk, const struct smcr_sock *sock)
+{
+	struct smcr_listen *listen = entry_of(sk);
 	if (listen)
 		tell_listener(listen, sock);
 }
@@ -1199,14 +1205,11 @@ static __always_inline void forget(struct bpf_sock *sk, struct smcr_sock *sock)
  */
 static __always_inline void fall_silent(struct bpf_sock *sk, struct smcr_sock *sock)
 {
-	struct smcr_listen_key key;
 	if (!(sock->flags & SMCR_SOCK_LISTED)) {
 		forget(sk, sock);
 		return;
 	}
-	listener_address(sk, &key);
-	unify_any(&key.local);
-	struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, &key);
+	struct smcr_listen *listen = entry_of(sk);
 	if (listen && (sock->flags & SMCR_SOCK_BARRED))
 		__sync_fetch_and_add(&listen->barred, -1);
 	if (listen && !(sock->flags & SMCR_SOCK_QUIET))
@@ -1265,14 +1268,11 @@ static __always_inline int claim(struct bpf_sock *sk, const struct caller *calle
  * are still on. */
 static __always_inline void count_barred(struct bpf_sock *sk, struct smcr_sock *sock)
 {
-	struct smcr_listen_key key;
 	if (!(sock->flags & SMCR_SOCK_LISTED))
 		adopt_listener(sk, sock);
 	if (!(sock->flags & SMCR_SOCK_LISTED))
 		return;
-	listener_address(sk, &key);
-	unify_any(&key.local);
-	struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, &key);
+	struct smcr_listen *listen = entry_of(sk);
 	if (listen)
 		__sync_fetch_and_add(&listen->barred, 1);
 }
