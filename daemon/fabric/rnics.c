@@ -129,6 +129,13 @@ static void match_name(void *arg, uint32_t id, struct rnic *rnic)
 	search->found |= !strcmp(info.name, search->name);
 }
 
+static bool is_open(const struct rnics *rnics, const char *name)
+{
+	struct name_search search = { .name = name };
+	fabric_each_device(rnics->params.fabric, match_name, &search);
+	return search.found;
+}
+
 static int open_rnic(struct rnics *rnics, const char *name, uint16_t vlan,
 		     char ret_error[RNIC_ERROR_LEN])
 {
@@ -154,11 +161,7 @@ static void keep_drained(struct rnics *rnics, const char *name, bool wanted)
 static bool is_unwanted(const struct rnics *rnics, const char *name)
 {
 	const struct config *config = rnics->params.config;
-	struct name_search search = { .name = name };
-	if (config->num_rnics == 0 || is_named(config, name))
-		return false;
-	fabric_each_device(rnics->params.fabric, match_name, &search);
-	return search.found;
+	return config->num_rnics > 0 && !is_named(config, name) && is_open(rnics, name);
 }
 
 int rnics_drain(struct rnics *rnics, const char *name, bool drained)
@@ -484,10 +487,8 @@ void rnics_each_missing(const struct rnics *rnics,
 	const struct refusal *refusal;
 	for (size_t i = 0; i < config->num_rnics; i++) {
 		char name[RNIC_NAME_LEN];
-		struct name_search search = { .name = name };
 		rnic_verbs_full_name(config->rnics[i], name);
-		fabric_each_device(rnics->params.fabric, match_name, &search);
-		if (!search.found && !refusal_of(rnics, name))
+		if (!is_open(rnics, name) && !refusal_of(rnics, name))
 			fn(arg, name, "");
 	}
 	DL_FOREACH (rnics->refusals, refusal) {
