@@ -54,10 +54,12 @@ finish() {
 	exit
 }
 
-# When interrupted, end the programs that still run; timeout(1) ends its whole process group.
+# When interrupted, end the programs that still run; timeout(1) ends its whole process group. A second signal must not
+# cut that short: where a whole process group is ended, make passes the signal on too.
 # shellcheck disable=SC2317
 stop_programs() {
 	local file
+	trap '' INT TERM HUP
 	# shellcheck disable=SC2046
 	kill $(jobs -rp) 2>/dev/null
 	for file in "$work"/*.pid; do
