@@ -40,7 +40,7 @@ server=10.77.0.1
 results=$(mktemp)
 
 trap 'hosts_down; rm -f "$results"' EXIT
-trap 'exit 130' INT TERM HUP
+trap 'trap "" INT TERM HUP; exit 130' INT TERM HUP # make passes signals on a second time
 
 [ "$(id -u)" = 0 ] || { echo "bench: needs root" >&2; exit 1; }
 

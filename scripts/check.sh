@@ -54,12 +54,10 @@ finish() {
 	exit
 }
 
-# When interrupted, end the programs that still run; timeout(1) ends its whole process group. A second signal must not
-# cut that short: where a whole process group is ended, make passes the signal on too.
+# When interrupted, end the programs that still run; timeout(1) ends its whole process group.
 # shellcheck disable=SC2317
 stop_programs() {
 	local file
-	trap '' INT TERM HUP
 	# shellcheck disable=SC2046
 	kill $(jobs -rp) 2>/dev/null
 	for file in "$work"/*.pid; do
@@ -67,7 +65,7 @@ stop_programs() {
 	done
 }
 trap stop_programs EXIT
-trap 'exit 130' INT TERM HUP
+trap 'trap "" INT TERM HUP; exit 130' INT TERM HUP # make passes signals on a second time
 
 # ---- running and judging
 

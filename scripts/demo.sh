@@ -37,7 +37,7 @@ finish() {
 	exit "$status"
 }
 trap finish EXIT
-trap 'echo "demo: interrupted" >&2; exit 130' INT TERM HUP
+trap 'trap "" INT TERM HUP; echo "demo: interrupted" >&2; exit 130' INT TERM HUP
 trap 'fail "line $LINENO: $BASH_COMMAND"' ERR
 
 [ "$(id -u)" = 0 ] || fail "needs root: network namespaces, BPF and UDP port 4791 (sudo make demo)"

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 . scripts/hosts.bash
 
 trap hosts_down EXIT
-trap 'exit 130' INT TERM HUP
+trap 'trap "" INT TERM HUP; exit 130' INT TERM HUP # make passes signals on a second time
 
 debs=(build/deb/smcrd_*.deb build/deb/smcr-run_*.deb)
 if [ ! -e "${debs[0]}" ] || [ ! -e "${debs[1]}" ]; then

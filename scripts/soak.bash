@@ -42,7 +42,7 @@ finish() {
 # soak_begin: let the run clean up whatever ends it, and make an empty directory for results.
 soak_begin() {
 	trap finish EXIT
-	trap 'echo "$SOAK_NAME: interrupted" >&2; exit 130' INT TERM HUP
+	trap 'trap "" INT TERM HUP; echo "$SOAK_NAME: interrupted" >&2; exit 130' INT TERM HUP
 	[ "$(id -u)" = 0 ] || { echo "$SOAK_NAME: needs root" >&2; exit 1; }
 	rm -rf "$OUT"
 	mkdir -p "$OUT"

@@ -23,7 +23,7 @@ PROGRAM=$1 MODE=$2 OUT=$3
 : >"$OUT/results"
 : >"$OUT/faults"
 trap hosts_down EXIT
-trap 'exit 130' INT TERM HUP
+trap 'trap "" INT TERM HUP; exit 130' INT TERM HUP # make passes signals on a second time
 # shellcheck source=/dev/null
 . "tests/compat/programs/$PROGRAM.bash"
 hosts_up 1500

@@ -42,7 +42,7 @@ keep() {
 }
 
 trap hosts_down EXIT
-trap 'exit 130' INT TERM HUP
+trap 'trap "" INT TERM HUP; exit 130' INT TERM HUP # make passes signals on a second time
 [ "$(id -u)" = 0 ] || { echo "restarts: needs root" >&2; exit 1; }
 rm -rf "$OUT"
 mkdir -p "$OUT"

@@ -175,4 +175,4 @@ VM_PIDS=()
 VM_RUN=() VM_ENV=()
 VM_WORK=$(mktemp -d)
 trap vm_cleanup EXIT
-trap 'exit 130' INT TERM HUP
+trap 'trap "" INT TERM HUP; exit 130' INT TERM HUP # make passes signals on a second time

@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-trap 'exit 130' INT TERM HUP
+trap 'trap "" INT TERM HUP; exit 130' INT TERM HUP # make passes signals on a second time
 number=0
 
 # explore MODEL DEFINE..: print SPIN's verdict, "errors: N", and the number of states
