@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "lib/preload/answers.h"
 #include "lib/preload/data.h"
 #include "lib/preload/wait_all.h"
 #include "lib/smcr/calls.h"
@@ -32,26 +33,45 @@ static struct iovec one(const void *buf, size_t len)
 
 /* ---- receiving */
 
+/* The result of a call that receives. */
+static ssize_t received(int fd, ssize_t n)
+{
+	if (n < 0 && errno == ECONNRESET)
+		answers_receive_failed(fd);
+	return n;
+}
+
+static bool is_unusual(int flags)
+{
+	return flags & (MSG_ERRQUEUE | MSG_TRUNC);
+}
+
 EXPORT ssize_t read(int fd, void *buf, size_t len)
 {
 	struct iovec iov = one(buf, len);
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		return pre_next.read(fd, buf, len);
-	return data_receive(fd, &iov, 1, 0, &n) ? n : moved(fd, pre_next.read(fd, buf, len));
+		n = pre_next.read(fd, buf, len);
+	else if (!data_receive(fd, &iov, 1, 0, &n))
+		n = moved(fd, pre_next.read(fd, buf, len));
+	return received(fd, n);
 }
 
 EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
 {
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		return pre_next.readv(fd, iov, count);
-	return data_receive(fd, iov, count, 0, &n) ? n : moved(fd, pre_next.readv(fd, iov, count));
+		n = pre_next.readv(fd, iov, count);
+	else if (!data_receive(fd, iov, count, 0, &n))
+		n = moved(fd, pre_next.readv(fd, iov, count));
+	return received(fd, n);
 }
 
 static ssize_t kernel_recv(int fd, void *buf, size_t len, int flags)
 {
 	ssize_t n;
+	if (is_unusual(flags) && answers_receive(fd, len, flags, &n))
+		return n;
 	return wait_all_receive(fd, buf, len, flags, &n) ? n : pre_next.recv(fd, buf, len, flags);
 }
 
@@ -60,21 +80,30 @@ EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
 	struct iovec iov = one(buf, len);
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		return kernel_recv(fd, buf, len, flags);
-	return data_receive(fd, &iov, 1, flags, &n) ? n
-						    : moved(fd, kernel_recv(fd, buf, len, flags));
+		n = kernel_recv(fd, buf, len, flags);
+	else if (!data_receive(fd, &iov, 1, flags, &n))
+		n = moved(fd, kernel_recv(fd, buf, len, flags));
+	return received(fd, n);
+}
+
+static ssize_t kernel_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *addr,
+			       socklen_t *addr_len)
+{
+	ssize_t n;
+	if (!is_unusual(flags) || !answers_receive(fd, len, flags, &n))
+		return pre_next.recvfrom(fd, buf, len, flags, addr, addr_len);
+	if (n >= 0 && addr && addr_len)
+		*addr_len = 0;
+	return n;
 }
 
 EXPORT ssize_t recvfrom(int fd, void *restrict buf, size_t len, int flags, __SOCKADDR_ARG addr,
 			socklen_t *restrict addr_len)
 {
-	struct iovec iov = one(buf, len);
-	ssize_t n;
-	if (!addr.__sockaddr__ && pre_path_concerns(fd) && data_receive(fd, &iov, 1, flags, &n))
-		return n;
-	if (!addr.__sockaddr__ && wait_all_receive(fd, buf, len, flags, &n))
-		return moved(fd, n);
-	return moved(fd, pre_next.recvfrom(fd, buf, len, flags, addr.__sockaddr__, addr_len));
+	if (!addr.__sockaddr__)
+		return recv(fd, buf, len, flags);
+	ssize_t n = kernel_recvfrom(fd, buf, len, flags, addr.__sockaddr__, addr_len);
+	return received(fd, moved(fd, n));
 }
 
 /* Received descriptors may have numbers that were in use before: forget what these were. */
@@ -97,23 +126,39 @@ static bool is_plain(const struct msghdr *msg)
 	return msg && !msg->msg_name && msg->msg_controllen == 0;
 }
 
+/* A message that is received without the kernel has bytes only. */
+static ssize_t bytes_only(struct msghdr *msg, ssize_t n)
+{
+	if (n >= 0) {
+		msg->msg_flags = 0;
+		msg->msg_namelen = 0;
+		msg->msg_controllen = 0;
+	}
+	return n;
+}
+
+static ssize_t kernel_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	ssize_t n;
+	if (is_unusual(flags) && msg && msg->msg_iovlen <= INT32_MAX &&
+	    answers_receive(fd, data_length(msg->msg_iov, (int)msg->msg_iovlen), flags, &n))
+		return bytes_only(msg, n);
+	if (flags & MSG_WAITALL && is_plain(msg) && msg->msg_iovlen == 1 &&
+	    wait_all_receive(fd, msg->msg_iov->iov_base, msg->msg_iov->iov_len, flags, &n))
+		return bytes_only(msg, n);
+	n = pre_next.recvmsg(fd, msg, flags);
+	if (n >= 0 && msg->msg_controllen > 0)
+		note_descriptors(msg);
+	return n;
+}
+
 EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	ssize_t n;
 	if (pre_path_concerns(fd) && is_plain(msg) && msg->msg_iovlen <= INT32_MAX &&
-	    data_receive(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n)) {
-		msg->msg_flags = 0;
-		return n;
-	}
-	if (flags & MSG_WAITALL && is_plain(msg) && msg->msg_iovlen == 1 &&
-	    wait_all_receive(fd, msg->msg_iov->iov_base, msg->msg_iov->iov_len, flags, &n)) {
-		msg->msg_flags = 0;
-		return moved(fd, n);
-	}
-	n = moved(fd, pre_next.recvmsg(fd, msg, flags));
-	if (n >= 0 && msg->msg_controllen > 0)
-		note_descriptors(msg);
-	return n;
+	    data_receive(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
+		return received(fd, bytes_only(msg, n));
+	return received(fd, moved(fd, kernel_recvmsg(fd, msg, flags)));
 }
 
 /* Programs compiled with _FORTIFY_SOURCE call these. */
@@ -147,21 +192,33 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *restrict buf, size_t len, size_t siz
 
 /* ---- sending */
 
+/* The result of a call that sends. */
+static ssize_t sent(int fd, ssize_t n)
+{
+	if (n < 0 && errno == EPIPE)
+		answers_send_failed(fd);
+	return n;
+}
+
 EXPORT ssize_t write(int fd, const void *buf, size_t len)
 {
 	struct iovec iov = one(buf, len);
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		return pre_next.write(fd, buf, len);
-	return data_send(fd, &iov, 1, 0, &n) ? n : moved(fd, pre_next.write(fd, buf, len));
+		n = pre_next.write(fd, buf, len);
+	else if (!data_send(fd, &iov, 1, 0, &n))
+		n = moved(fd, pre_next.write(fd, buf, len));
+	return sent(fd, n);
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
 {
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		return pre_next.writev(fd, iov, count);
-	return data_send(fd, iov, count, 0, &n) ? n : moved(fd, pre_next.writev(fd, iov, count));
+		n = pre_next.writev(fd, iov, count);
+	else if (!data_send(fd, iov, count, 0, &n))
+		n = moved(fd, pre_next.writev(fd, iov, count));
+	return sent(fd, n);
 }
 
 EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
@@ -169,9 +226,10 @@ EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 	struct iovec iov = one(buf, len);
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		return pre_next.send(fd, buf, len, flags);
-	return data_send(fd, &iov, 1, flags, &n) ? n
-						 : moved(fd, pre_next.send(fd, buf, len, flags));
+		n = pre_next.send(fd, buf, len, flags);
+	else if (!data_send(fd, &iov, 1, flags, &n))
+		n = moved(fd, pre_next.send(fd, buf, len, flags));
+	return sent(fd, n);
 }
 
 /* @return false: the call fails, errno is set */
@@ -188,32 +246,48 @@ static bool may_open(int fd, int flags)
 EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, __CONST_SOCKADDR_ARG addr,
 		      socklen_t addr_len)
 {
-	struct iovec iov = one(buf, len);
-	ssize_t n;
 	if (!may_open(fd, flags))
 		return -1;
-	if (pre_path_concerns(fd) && !addr.__sockaddr__ && data_send(fd, &iov, 1, flags, &n))
-		return n;
-	return moved(fd, pre_next.sendto(fd, buf, len, flags, addr.__sockaddr__, addr_len));
+	if (!addr.__sockaddr__)
+		return send(fd, buf, len, flags);
+	int saved = errno;
+	ssize_t n = pre_next.sendto(fd, buf, len, flags, addr.__sockaddr__, addr_len);
+	if (n >= 0 || errno != EISCONN || !answers_ignores_address(fd))
+		return sent(fd, moved(fd, n));
+	errno = saved;
+	return send(fd, buf, len, flags);
+}
+
+static ssize_t send_message(int fd, const struct msghdr *msg, int flags)
+{
+	ssize_t n;
+	if (!pre_path_concerns(fd) || !is_plain(msg) || msg->msg_iovlen > INT32_MAX ||
+	    !data_send(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
+		n = moved(fd, pre_next.sendmsg(fd, msg, flags));
+	return sent(fd, n);
 }
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
-	ssize_t n;
 	if (!may_open(fd, flags))
 		return -1;
-	if (pre_path_concerns(fd) && is_plain(msg) && msg->msg_iovlen <= INT32_MAX &&
-	    data_send(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
+	int saved = errno;
+	ssize_t n = send_message(fd, msg, flags);
+	if (n >= 0 || errno != EISCONN || !msg->msg_name || !answers_ignores_address(fd))
 		return n;
-	return moved(fd, pre_next.sendmsg(fd, msg, flags));
+	errno = saved;
+	struct msghdr unaddressed = *msg;
+	unaddressed.msg_name = NULL;
+	unaddressed.msg_namelen = 0;
+	return send_message(fd, &unaddressed, flags);
 }
 
 EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t len)
 {
 	ssize_t n;
-	if (pre_path_concerns(out) && data_send_file(out, in, offset, len, &n))
-		return n;
-	return moved(out, pre_next.sendfile(out, in, offset, len));
+	if (!pre_path_concerns(out) || !data_send_file(out, in, offset, len, &n))
+		n = moved(out, pre_next.sendfile(out, in, offset, len));
+	return sent(out, n);
 }
 
 /* ---- other names of these functions in the C library */

@@ -378,12 +378,31 @@ static void receiving(void)
 	close(fd);
 }
 
+/* More than a socket pair holds. */
+static void discarding(int fd)
+{
+	static char block[1 << 20];
+	const size_t blocks = 12;
+	fflush(stdout);
+	pid_t pid = fork();
+	if (pid == 0) {
+		for (size_t i = 0; i < blocks; i++)
+			for (size_t n = 0; n < sizeof(block);)
+				n += (size_t)send(fd, block, sizeof(block) - n, 0);
+		_exit(0);
+	}
+	result("recv MSG_TRUNC of much",
+	       recv(fd, NULL, blocks * sizeof(block), MSG_TRUNC | MSG_WAITALL));
+	waitpid(pid, NULL, 0);
+}
+
 static void receiving_oddly(void)
 {
 	puts("# receiving, seldom used");
 	int fd = connected(), waiting = 0;
 	char buf[16];
 	struct sockaddr_storage from;
+	socklen_t len;
 	struct iovec iov = { buf, 2 };
 	struct msghdr msg = {
 		.msg_name = &from, .msg_namelen = sizeof(from), .msg_iov = &iov, .msg_iovlen = 1
@@ -403,6 +422,18 @@ static void receiving_oddly(void)
 		usleep(1000);
 	result("recv MSG_ERRQUEUE", recv(fd, buf, 1, MSG_ERRQUEUE | MSG_DONTWAIT));
 	result("recv MSG_TRUNC", recv(fd, NULL, 2, MSG_TRUNC | MSG_WAITALL));
+	set_option("SO_RCVLOWAT", fd, SOL_SOCKET, SO_RCVLOWAT, 1);
+	result("recv MSG_TRUNC | MSG_PEEK", recv(fd, NULL, 100, MSG_TRUNC | MSG_PEEK));
+	len = sizeof(from);
+	result("recvfrom MSG_TRUNC",
+	       recvfrom(fd, NULL, 1, MSG_TRUNC, (struct sockaddr *)&from, &len));
+	number("address length", len);
+	iov.iov_len = 1;
+	result("recvmsg MSG_TRUNC", recvmsg(fd, &msg, MSG_TRUNC));
+	result("recv", recv(fd, buf, sizeof(buf), 0));
+	number("byte", buf[0]);
+	result("recv MSG_TRUNC of nothing", recv(fd, NULL, 2, MSG_TRUNC | MSG_DONTWAIT));
+	discarding(fd);
 	close(fd);
 }
 
@@ -418,8 +449,14 @@ static void sending(void)
 	result("sendto with an address", addressed);
 	struct sockaddr_storage zero = { 0 };
 	result("sendto of nothing", sendto(fd, "", 0, 0, (struct sockaddr *)&zero, sizeof(zero)));
+	const struct msghdr msg = {
+		.msg_name = &server, .msg_namelen = sizeof(server), .msg_iov = iov, .msg_iovlen = 2
+	};
+	errno = 0;
+	result("sendmsg with an address", sendmsg(fd, &msg, 0));
+	number("errno", errno);
 	result("send", send(fd, "end", 3, 0));
-	read_whole(fd, 9 + (addressed > 0 ? (size_t)addressed : 0));
+	read_whole(fd, 14 + (addressed > 0 ? (size_t)addressed : 0));
 	int file = memfd_create("data", 0);
 	if (ftruncate(file, 100000) < 0)
 		give_up("ftruncate");
@@ -583,6 +620,14 @@ static void after_reset(void)
 	result("send again", send(fd, "x", 1, MSG_NOSIGNAL));
 	result("recv", recv(fd, buf, 1, 0));
 	close(fd);
+	puts("# after a reset: write first");
+	signal(SIGPIPE, SIG_IGN);
+	fd = reset_by_peer();
+	result("write", write(fd, "x", 1));
+	result("writev", writev(fd, &iov, 1));
+	result("read", read(fd, buf, 1));
+	close(fd);
+	signal(SIGPIPE, SIG_DFL);
 	puts("# after a reset: SO_ERROR first");
 	fd = reset_by_peer();
 	option("SO_ERROR", fd, SOL_SOCKET, SO_ERROR);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/preload/answers.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/param.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "lib/smcr/calls.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/pair.h"
+#include "lib/smcr/pending.h"
+#include "lib/smcr/sys.h"
+
+/* Discarded bytes go into one small buffer, part by part of one system call. A pair holds less than
+ * all parts together. */
+#define SCRATCH_BYTES  16384
+#define SCRATCH_PARTS  512
+#define DISCARD_AT_ONCE ((size_t)SCRATCH_BYTES * SCRATCH_PARTS)
+
+static bool is_pair(int fd)
+{
+	struct ipc_pair_name name;
+	return pre_ready() && pre_pair_name(fd, &name) == 0;
+}
+
+/* The error that getsockopt() reports, and clears. The daemon knows that of a connect(). */
+static int take_error(int fd)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+	if (pre_pending_open_at(fd))
+		return pre_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 ? error : 0;
+	return sys_get_int(fd, SOL_SOCKET, SO_ERROR, &error) == 0 ? error : 0;
+}
+
+void answers_send_failed(int fd)
+{
+	int error = is_pair(fd) ? take_error(fd) : 0;
+	errno = error ? error : EPIPE;
+}
+
+void answers_receive_failed(int fd)
+{
+	int error = pre_pending_open_at(fd) && is_pair(fd) ? take_error(fd) : 0;
+	errno = error ? error : ECONNRESET;
+}
+
+bool answers_ignores_address(int fd)
+{
+	bool ignores = is_pair(fd);
+	errno = EISCONN;
+	return ignores;
+}
+
+/* recv() of at most DISCARD_AT_ONCE bytes that nobody wants. */
+static ssize_t discard_part(int fd, size_t len, int flags)
+{
+	uint8_t scratch[SCRATCH_BYTES];
+	struct iovec parts[SCRATCH_PARTS];
+	struct msghdr msg = { .msg_iov = parts };
+	do {
+		parts[msg.msg_iovlen] = (struct iovec){ scratch, MIN(len, sizeof(scratch)) };
+		len -= parts[msg.msg_iovlen++].iov_len;
+	} while (len > 0);
+	return pre_next.recvmsg(fd, &msg, flags);
+}
+
+static ssize_t discard(int fd, size_t len, int flags)
+{
+	size_t gone = 0;
+	ssize_t n;
+	do {
+		size_t part = MIN(len - gone, DISCARD_AT_ONCE);
+		n = discard_part(fd, part, flags);
+		if (n > 0)
+			gone += (size_t)n;
+		if (n < (ssize_t)part)
+			break;
+	} while (gone < len && flags & MSG_WAITALL && !(flags & MSG_PEEK));
+	return gone > 0 ? (ssize_t)gone : n;
+}
+
+bool answers_receive(int fd, size_t len, int flags, ssize_t *ret)
+{
+	int saved = errno;
+	bool concerns = !(flags & MSG_OOB) && is_pair(fd);
+	errno = saved;
+	if (!concerns)
+		return false;
+	if (flags & MSG_ERRQUEUE) {
+		errno = EAGAIN;
+		*ret = -1;
+		return true;
+	}
+	*ret = discard(fd, len, flags & ~MSG_TRUNC);
+	if (*ret >= 0)
+		errno = saved;
+	return true;
+}
