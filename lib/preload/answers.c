@@ -15,8 +15,8 @@
 
 /* Discarded bytes go into one small buffer, part by part of one system call. A pair holds less than
  * all parts together. */
-#define SCRATCH_BYTES  16384
-#define SCRATCH_PARTS  512
+#define SCRATCH_BYTES   16384
+#define SCRATCH_PARTS   512
 #define DISCARD_AT_ONCE ((size_t)SCRATCH_BYTES * SCRATCH_PARTS)
 
 static bool is_pair(int fd)
