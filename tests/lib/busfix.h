@@ -27,7 +27,7 @@
 #define BUSFIX_MANAGER    "org.smcrd.Manager1"
 #define BUSFIX_PROPERTIES "org.freedesktop.DBus.Properties"
 #define BUSFIX_INTROSPECT "org.freedesktop.DBus.Introspectable"
-#define BUSFIX_PATIENCE   30 /* seconds, however busy the machine is */
+#define BUSFIX_PATIENCE   120 /* seconds, however busy the machine is */
 
 struct busfix {
 	struct controlfix *fix;
