@@ -189,15 +189,20 @@ uint32_t roce_icrc_start(const struct roce_icrc_tables *tables, const struct roc
 }
 
 bool roce_icrc_check(const struct roce_icrc_tables *tables, const struct roce_icrc_flow *flow,
-		     const uint8_t *buf, size_t len, uint16_t ip_id_guess)
+		     const uint8_t *buf, size_t len, uint16_t ip_id_guess, uint16_t *ret_ip_id)
 {
+	*ret_ip_id = ip_id_guess;
 	if (len < ROCE_MIN_LEN || len > ROCE_MAX_LEN)
 		return false;
 	size_t covered = len - ROCE_ICRC_LEN;
 	uint32_t crc = roce_icrc_start(tables, flow, len, ip_id_guess, buf);
 	crc = roce_icrc_update(crc, buf + ROCE_BTH_LEN, covered - ROCE_BTH_LEN);
 	uint32_t difference = crc ^ load_le32(buf + covered);
+	if (difference == 0)
+		return true;
 	/* Only the identification, 16 bits, may differ: by the guess xor the value that was sent.
-	 */
-	return difference == 0 || multiply(tables->inverse[covered], difference) < 1u << 16;
+	 * The register has its first byte, the high one, below. */
+	difference = multiply(tables->inverse[covered], difference);
+	*ret_ip_id ^= (uint16_t)(difference << 8 | (difference & 0xFFFF) >> 8);
+	return difference < 1u << 16;
 }

@@ -84,9 +84,11 @@ uint32_t roce_icrc_start(const struct roce_icrc_tables *tables, const struct roc
  * @param flow     of the datagram
  * @param buf,len  UDP payload
  * @param ip_id_guess  a likely identification, which is checked faster
+ * @param ret_ip_id  the identification for which the ICRC is right; set if that is true. The more
+ *                   of them a caller takes, the more damage it takes for an identification.
  * @return true: the ICRC is right for some identification
  */
 bool roce_icrc_check(const struct roce_icrc_tables *tables, const struct roce_icrc_flow *flow,
-		     const uint8_t *buf, size_t len, uint16_t ip_id_guess);
+		     const uint8_t *buf, size_t len, uint16_t ip_id_guess, uint16_t *ret_ip_id);
 
 #endif

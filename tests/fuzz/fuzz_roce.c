@@ -59,7 +59,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		roce_icrc_put(crc, buf + len - ROCE_ICRC_LEN);
 		struct roce_icrc_flow icrc_flow;
 		roce_icrc_flow_init(&icrc_flow, &flow);
-		must(roce_icrc_check(&tables, &icrc_flow, buf, len, 0));
+		uint16_t found;
+		must(roce_icrc_check(&tables, &icrc_flow, buf, len, 0, &found) && found == id);
 	}
 	free(buf);
 	return 0;

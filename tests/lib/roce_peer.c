@@ -119,6 +119,8 @@ bool roce_peer_receive(struct roce_peer *peer, struct roce_packet *ret_packet, u
 				  .dport = peer->flow.sport };
 	struct roce_icrc_flow icrc_flow;
 	roce_icrc_flow_init(&icrc_flow, &flow);
-	must(roce_icrc_check(&peer->tables, &icrc_flow, peer->buf, (size_t)n, 0), "wrong ICRC");
+	uint16_t ip_id;
+	must(roce_icrc_check(&peer->tables, &icrc_flow, peer->buf, (size_t)n, 0, &ip_id),
+	     "wrong ICRC");
 	return true;
 }

@@ -230,6 +230,7 @@ static void check_ipv4(const struct frame_message *message, const uint8_t *frame
 	const uint8_t *ip = frame + 14, *udp = ip + 20;
 	struct roce_flow flow = { .sport = htons(4791), .dport = htons(4791) };
 	struct roce_icrc_flow icrc_flow;
+	uint16_t ip_id;
 	struct roce_icrc_tables *tables = malloc(sizeof(*tables));
 	memcpy(&flow.saddr, message->from->gid + 12, 4);
 	memcpy(&flow.daddr, message->to->gid + 12, 4);
@@ -244,7 +245,8 @@ static void check_ipv4(const struct frame_message *message, const uint8_t *frame
 	assert_int_equal(get_be16(udp + 4), len - 34);
 	roce_icrc_tables_init(tables);
 	roce_icrc_flow_init(&icrc_flow, &flow);
-	assert_true(roce_icrc_check(tables, &icrc_flow, udp + 8, len - 42, 0));
+	assert_true(roce_icrc_check(tables, &icrc_flow, udp + 8, len - 42, 0, &ip_id));
+	assert_int_equal(ip_id, 0);
 	free(tables);
 }
 

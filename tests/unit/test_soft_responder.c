@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "daemon/rnic/soft/internal.h"
+#include "proto/smcr/bytes.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/rnic_side.h"
 #include "tests/lib/roce_peer.h"
@@ -699,42 +700,6 @@ static void not_ready_to_receive(void **state)
 	PROVES("LLC-8");
 }
 
-/* Other senders (kernel rxe, hardware) increment the IPv4 identification. */
-static void any_identification(void **state)
-{
-	(void)state;
-	int raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
-	assert_true(raw >= 0);
-	static const uint16_t ids[] = { 0, 1, 0x1234, 0xFFFF };
-	for (uint32_t n = 0; n < 4; n++) {
-		uint8_t packet[28 + ROCE_MAX_LEN] = {
-			0x45, [6] = 0x40, [8] = 64, [9] = IPPROTO_UDP
-		};
-		struct roce_peer_packet p = send_only(n, "identified");
-		size_t len = roce_peer_build(&peer, &p, ids[n], packet + 28);
-		memcpy(packet + 12, &peer.flow.saddr, 4);
-		memcpy(packet + 16, &peer.flow.daddr, 4);
-		memcpy(packet + 20, &peer.flow.sport, 2);
-		memcpy(packet + 22, &peer.flow.dport, 2);
-		uint16_t udp_len = htons((uint16_t)(len + 8));
-		memcpy(packet + 24, &udp_len, 2);
-		/* The kernel replaces an identification of 0: send such a packet through the UDP
-		 * socket. */
-		uint16_t id = htons(ids[n]);
-		memcpy(packet + 4, &id, 2);
-		if (ids[n] == 0)
-			roce_peer_send(&peer, &p);
-		else
-			assert_int_equal(sendto(raw, packet, 28 + len, 0,
-						(struct sockaddr *)&peer.to, sizeof(peer.to)),
-					 28 + len);
-		expect_ack(n);
-	}
-	close(raw);
-	assert_int_equal(GREW(drop_icrc), 0);
-	assert_int_equal(side.num_messages, 4);
-}
-
 static void destroy_at_once(struct rnic_side *on, const struct rnic_wc *wc)
 {
 	if (wc->is_recv)
@@ -804,7 +769,10 @@ static void an_ack_goes_with_data(void **state)
 					.dport = peer.flow.sport };
 	struct roce_icrc_flow icrc;
 	roce_icrc_flow_init(&icrc, &flow);
-	assert_true(roce_icrc_check(&peer.tables, &icrc, buf + 2 * answer, ROCE_ACK_LEN, 2));
+	uint16_t ip_id;
+	assert_true(
+		roce_icrc_check(&peer.tables, &icrc, buf + 2 * answer, ROCE_ACK_LEN, 0, &ip_id));
+	assert_int_equal(ip_id, 2);
 }
 
 /* Bytes that the kernel charges the device's socket for datagrams that wait in it. */
@@ -941,6 +909,76 @@ static void the_port_of_the_first_packet_that_was_due_counts(void **state)
 	roce_peer_close(&hardware);
 }
 
+/* Send the message number `n` in a datagram with this IPv4 identification. */
+static void send_identified(struct roce_peer *from, uint32_t n, uint16_t id)
+{
+	struct roce_peer_packet p = send_only(n, "identified");
+	/* The kernel replaces an identification of 0 in packets of raw sockets. */
+	if (id == 0) {
+		roce_peer_send(from, &p);
+		return;
+	}
+	uint8_t packet[28 + ROCE_MAX_LEN] = { 0x45, [6] = 0x40, [8] = 64, [9] = IPPROTO_UDP };
+	size_t len = roce_peer_build(from, &p, id, packet + 28);
+	put_be16(packet + 4, id);
+	memcpy(packet + 12, &from->flow.saddr, 4);
+	memcpy(packet + 16, &from->flow.daddr, 4);
+	memcpy(packet + 20, &from->flow.sport, 2);
+	memcpy(packet + 22, &from->flow.dport, 2);
+	put_be16(packet + 24, (uint16_t)(len + 8));
+	int raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
+	assert_true(raw >= 0);
+	assert_int_equal(
+		sendto(raw, packet, 28 + len, 0, (struct sockaddr *)&from->to, sizeof(from->to)),
+		28 + len);
+	close(raw);
+}
+
+/* Other senders (kernel rxe, hardware) increment the IPv4 identification. */
+static void other_rnics_give_any_identification(void **state)
+{
+	(void)state;
+	static const uint16_t ids[] = { 0, 1, 0x1234, 0xFFFF };
+	struct roce_peer hardware;
+	open_neighbour(&hardware);
+	for (uint32_t n = 0; n < 4; n++) {
+		send_identified(&hardware, n, ids[n]);
+		expect_ack(n);
+	}
+	roce_peer_close(&hardware);
+	assert_int_equal(GREW(drop_icrc), 0);
+	assert_int_equal(side.num_messages, 4);
+}
+
+/* smcrd numbers the packets of a send from 0. What would need another identification is damaged. */
+static void a_soft_peer_gives_small_identifications(void **state)
+{
+	(void)state;
+	static const uint16_t others[] = { 128, 0x1234, 0xFFFF };
+	send_identified(&peer, 0, 0);
+	expect_ack(0);
+	send_identified(&peer, 1, 127);
+	expect_ack(1);
+	for (size_t i = 0; i < 3; i++)
+		send_identified(&peer, 2, others[i]);
+	expect_silence();
+	assert_int_equal(GREW(drop_icrc), 3);
+	send_identified(&peer, 2, 5);
+	expect_ack(2);
+	assert_int_equal(side.num_messages, 3);
+}
+
+/* It is none of smcrd's, though it sends from the same port. */
+static void another_rnic_at_the_port_of_rocev2(void **state)
+{
+	(void)state;
+	send_identified(&peer, 0, 0x1234);
+	expect_ack(0);
+	send_identified(&peer, 1, 0xFFFF);
+	expect_ack(1);
+	assert_int_equal(GREW(drop_icrc), 0);
+}
+
 /* An ACK that is in the socket when the timer fires is no timeout, even if it is behind many other
  * packets. */
 static void answer_behind_others(void **state)
@@ -982,6 +1020,9 @@ int main(void)
 		CONNECTED(marks_are_told),
 		CONNECTED(a_neighbour_of_the_peer_puts_nothing_between),
 		CONNECTED(the_port_of_the_first_packet_that_was_due_counts),
+		CONNECTED(other_rnics_give_any_identification),
+		CONNECTED(a_soft_peer_gives_small_identifications),
+		CONNECTED(another_rnic_at_the_port_of_rocev2),
 		CONNECTED(delivered_messages_are_acknowledged_before_the_end),
 		CONNECTED(sends_are_answered),
 		CONNECTED(first_middle_last),
@@ -1001,7 +1042,6 @@ int main(void)
 		CONNECTED(destroyed_while_the_port_is_down),
 		CONNECTED(stray_packets),
 		CONNECTED(not_ready_to_receive),
-		CONNECTED(any_identification),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

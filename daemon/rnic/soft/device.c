@@ -410,7 +410,7 @@ static int soft_open(const char *ifname, const struct rnic_open_params *params,
 	dev->base.info.port = 1;
 	snprintf(dev->base.info.name, sizeof(dev->base.info.name), "soft:%s", ifname);
 	dev->segmentation = true;
-	dev->max_segments = 128;
+	dev->max_segments = SOFT_MAX_SEGMENTS;
 	dev->hold_budget = HOLD_BUDGET;
 	int r = open_parts(dev);
 	if (r)

@@ -45,6 +45,9 @@ struct soft_qp;
 
 /** A PSN this far from the expected one is neither early nor late, but wrong. */
 #define SOFT_PSN_WINDOW (1 << 20)
+/** Most packets of one send, as many as the kernel cuts it into. Their IP identifications are 0, 1,
+ * 2.. */
+#define SOFT_MAX_SEGMENTS 128
 
 /* ---- holder.c */
 
@@ -311,7 +314,7 @@ struct soft_qp {
 	uint32_t mtu;                        /* path MTU, bytes */
 	uint64_t heard_at;                   /* when the last packet of the peer came */
 	in_port_t request_port, answer_port; /* from which the peer sends; 0: unknown */
-	bool peer_is_soft; /* the peer sends from port 4791, as smcrd does: it answers marks */
+	bool peer_is_soft; /* the peer is a soft RNIC of smcrd (rx.c): it answers marks */
 	bool neigh;        /* a neighbour entry with peer_mac was asked for */
 	uint8_t peer_mac[6];
 
@@ -375,8 +378,8 @@ struct soft_device {
 	uint16_t port; /* UDP, host byte order */
 	bool loopback;
 	struct rnic_stats stats;
-	bool segmentation; /* UDP_SEGMENT works */
-	unsigned int max_segments;
+	bool segmentation;         /* UDP_SEGMENT works */
+	unsigned int max_segments; /* up to SOFT_MAX_SEGMENTS */
 	struct soft_reader *reader;
 	struct soft_endpoint *endpoints;
 	struct soft_qp *qps; /* hash by number */

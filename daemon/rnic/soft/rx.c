@@ -60,10 +60,19 @@ static bool pkey_ok(uint16_t pkey)
 	return (pkey & 0x7FFF) == (ROCE_PKEY_DEFAULT & 0x7FFF);
 }
 
-/* The flow of the last packet is kept: a peer sends nearly all packets of a queue pair from one
- * port. */
+/* smcrd as sender numbers the segments of one send from 0 (tx.c). */
+static bool is_soft_id(uint16_t ip_id)
+{
+	return ip_id < SOFT_MAX_SEGMENTS;
+}
+
+/*
+ * The flow of the last packet is kept: a peer sends nearly all packets of a queue pair from one
+ * port.
+ * @param ip_id  in: a guess; out: the identification that the packet had
+ */
 static bool icrc_ok(struct soft_qp *qp, const struct sockaddr_in *from, const uint8_t *buf,
-		    size_t len, uint16_t ip_id_guess)
+		    size_t len, uint16_t *ip_id)
 {
 	struct roce_icrc_flow *heard = &qp->heard_flow;
 	const struct roce_flow flow = { .saddr = from->sin_addr.s_addr,
@@ -72,7 +81,9 @@ static bool icrc_ok(struct soft_qp *qp, const struct sockaddr_in *from, const ui
 					.dport = htons(qp->dev->port) };
 	if (memcmp(&heard->flow, &flow, sizeof(flow)))
 		roce_icrc_flow_init(heard, &flow);
-	return roce_icrc_check(qp->dev->tables, heard, buf, len, ip_id_guess);
+	if (!roce_icrc_check(qp->dev->tables, heard, buf, len, *ip_id, ip_id))
+		return false;
+	return !qp->peer_is_soft || is_soft_id(*ip_id);
 }
 
 /* Is it the packet with the expected PSN? The first PSN is random and known to the peer only, so a
@@ -90,17 +101,23 @@ static bool is_due(const struct soft_qp *qp, const struct roce_packet *packet)
  * source port for each queue pair, to spread flows, perhaps different ones for requests and
  * answers. So the port of the first packet with the expected PSN is taken as the peer's. Before
  * that packet only port 4791 counts.
+ *
+ * A peer whose first packet comes from port 4791, with an identification that smcrd gives, is taken
+ * for a soft RNIC of smcrd. It sends everything from there, and answers marks; whether another RNIC
+ * does is unknown.
  */
 static bool port_counts(struct soft_qp *qp, const struct sockaddr_in *from,
-			const struct roce_packet *packet)
+			const struct roce_packet *packet, uint16_t ip_id)
 {
 	const in_port_t ours = htons(qp->dev->port);
 	bool answer = packet->bth.opcode == ROCE_ACKNOWLEDGE;
 	in_port_t *port = answer ? &qp->answer_port : &qp->request_port;
 	if (!*port && is_due(qp, packet)) {
+		bool first = !qp->request_port && !qp->answer_port;
+		qp->peer_is_soft = first && from->sin_port == ours && is_soft_id(ip_id);
+		if (qp->peer_is_soft)
+			qp->request_port = qp->answer_port = ours;
 		*port = from->sin_port;
-		/* A soft RNIC of smcrd answers marks. Whether another RNIC does is unknown. */
-		qp->peer_is_soft = *port == ours;
 	}
 	return from->sin_port == (*port ? *port : ours);
 }
@@ -127,11 +144,12 @@ void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival
 		dev->stats.drop_peer++;
 		return;
 	}
-	if (!icrc_ok(qp, from, buf, len, ip_id_guess)) {
+	uint16_t ip_id = ip_id_guess;
+	if (!icrc_ok(qp, from, buf, len, &ip_id)) {
 		dev->stats.drop_icrc++;
 		return;
 	}
-	if (!port_counts(qp, from, &packet)) {
+	if (!port_counts(qp, from, &packet, ip_id)) {
 		dev->stats.drop_peer++;
 		return;
 	}
@@ -185,7 +203,6 @@ static void split(struct soft_endpoint *ep, struct mmsghdr *m)
 	}
 	while (len > 0) {
 		size_t n = len < segment ? len : segment;
-		/* smcrd as sender numbers the segments of one send from 0 (tx.c). */
 		soft_rx_packet(ep, &arrival, buf, n, index++);
 		buf += n;
 		len -= n;
