@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "lib/preload/wait_all.h"
 #include "lib/smcr/calls.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
@@ -64,7 +65,10 @@ static ssize_t discard_part(int fd, size_t len, int flags)
 		parts[msg.msg_iovlen] = (struct iovec){ scratch, MIN(len, sizeof(scratch)) };
 		len -= parts[msg.msg_iovlen++].iov_len;
 	} while (len > 0);
-	return pre_next.recvmsg(fd, &msg, flags);
+	ssize_t n;
+	return wait_all_receive(fd, parts, (int)msg.msg_iovlen, flags, &n)
+		       ? n
+		       : pre_next.recvmsg(fd, &msg, flags);
 }
 
 static ssize_t discard(int fd, size_t len, int flags)

@@ -3,6 +3,8 @@
 
 #include <limits.h>
 #include <sched.h>
+#include <sys/param.h>
+#include <sys/socket.h>
 
 #include "lib/smcr/path.h"
 #include "lib/smcr/sys.h"
@@ -26,6 +28,24 @@ size_t data_length(const struct iovec *iov, int count)
 	return sum;
 }
 
+size_t data_slice(const struct iovec *iov, int count, size_t at, size_t len,
+		  struct iovec ret_iov[DATA_PIECES], size_t *ret_count)
+{
+	size_t sum = 0, n = 0;
+	for (int i = 0; i < count && sum < len && n < DATA_PIECES; i++) {
+		if (at >= iov[i].iov_len) {
+			at -= iov[i].iov_len;
+			continue;
+		}
+		size_t size = MIN(iov[i].iov_len - at, len - sum);
+		ret_iov[n++] = (struct iovec){ (uint8_t *)iov[i].iov_base + at, size };
+		sum += size;
+		at = 0;
+	}
+	*ret_count = n;
+	return sum;
+}
+
 void data_keep_error(struct pre_path *path, int error)
 {
 	if (path && error == -ECONNRESET)
@@ -43,6 +63,17 @@ bool data_is_nonblocking(int fd)
 {
 	int flags = sys_fcntl(fd, F_GETFL, 0);
 	return flags < 0 || flags & O_NONBLOCK;
+}
+
+int data_send_limit_ms(int fd)
+{
+	struct timeval limit = { 0 };
+	socklen_t len = sizeof(limit);
+	sys_getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, &len);
+	if (limit.tv_sec == 0 && limit.tv_usec == 0)
+		return -1;
+	return limit.tv_sec > 1000000 ? 1000000000
+				      : (int)(limit.tv_sec * 1000 + (limit.tv_usec + 999) / 1000);
 }
 
 bool data_may_spin(struct pre_path_spin *spin, int fd)

@@ -35,6 +35,14 @@ size_t data_readable(int fd);
 
 /* ---- for both directions ---- */
 
+/** Most pieces of memory that one part of a call has. */
+#define DATA_PIECES 16
+
+/** The pieces of memory that have the bytes after the first `at` ones.
+ * @return how many bytes, at most `len`; less if they are in more than DATA_PIECES pieces */
+size_t data_slice(const struct iovec *iov, int count, size_t at, size_t len,
+		  struct iovec ret_iov[DATA_PIECES], size_t *ret_count);
+
 /** The sum of the lengths. @return 0: the kernel has to report what is wrong */
 size_t data_length(const struct iovec *iov, int count);
 
@@ -47,6 +55,8 @@ int data_kept_error(struct pre_path *path);
 
 /** Is O_NONBLOCK set? */
 bool data_is_nonblocking(int fd);
+/** SO_SNDTIMEO as a timeout of poll(). @return milliseconds; -1: for ever */
+int data_send_limit_ms(int fd);
 
 /** Is polling worth while on this descriptor, by its success lately? False if calls do not
  * block. */

@@ -11,6 +11,7 @@
 
 #include "lib/preload/answers.h"
 #include "lib/preload/data.h"
+#include "lib/preload/send_all.h"
 #include "lib/preload/wait_all.h"
 #include "lib/smcr/calls.h"
 #include "lib/smcr/next.h"
@@ -69,10 +70,11 @@ EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
 
 static ssize_t kernel_recv(int fd, void *buf, size_t len, int flags)
 {
+	struct iovec iov = one(buf, len);
 	ssize_t n;
 	if (is_unusual(flags) && answers_receive(fd, len, flags, &n))
 		return n;
-	return wait_all_receive(fd, buf, len, flags, &n) ? n : pre_next.recv(fd, buf, len, flags);
+	return wait_all_receive(fd, &iov, 1, flags, &n) ? n : pre_next.recv(fd, buf, len, flags);
 }
 
 EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
@@ -89,8 +91,10 @@ EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
 static ssize_t kernel_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *addr,
 			       socklen_t *addr_len)
 {
+	struct iovec iov = one(buf, len);
 	ssize_t n;
-	if (!is_unusual(flags) || !answers_receive(fd, len, flags, &n))
+	if (!(is_unusual(flags) && answers_receive(fd, len, flags, &n)) &&
+	    !wait_all_receive(fd, &iov, 1, flags, &n))
 		return pre_next.recvfrom(fd, buf, len, flags, addr, addr_len);
 	if (n >= 0 && addr && addr_len)
 		*addr_len = 0;
@@ -143,8 +147,8 @@ static ssize_t kernel_recvmsg(int fd, struct msghdr *msg, int flags)
 	if (is_unusual(flags) && msg && msg->msg_iovlen <= INT32_MAX &&
 	    answers_receive(fd, data_length(msg->msg_iov, (int)msg->msg_iovlen), flags, &n))
 		return bytes_only(msg, n);
-	if (flags & MSG_WAITALL && is_plain(msg) && msg->msg_iovlen == 1 &&
-	    wait_all_receive(fd, msg->msg_iov->iov_base, msg->msg_iov->iov_len, flags, &n))
+	if (flags & MSG_WAITALL && msg && msg->msg_iovlen <= INT32_MAX &&
+	    wait_all_receive(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
 		return bytes_only(msg, n);
 	n = pre_next.recvmsg(fd, msg, flags);
 	if (n >= 0 && msg->msg_controllen > 0)
@@ -200,25 +204,45 @@ static ssize_t sent(int fd, ssize_t n)
 	return n;
 }
 
+static ssize_t kernel_write(int fd, const struct iovec *iov)
+{
+	ssize_t n;
+	return send_all(fd, iov, 1, 0, &n) ? n : pre_next.write(fd, iov->iov_base, iov->iov_len);
+}
+
 EXPORT ssize_t write(int fd, const void *buf, size_t len)
 {
 	struct iovec iov = one(buf, len);
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		n = pre_next.write(fd, buf, len);
+		n = kernel_write(fd, &iov);
 	else if (!data_send(fd, &iov, 1, 0, &n))
-		n = moved(fd, pre_next.write(fd, buf, len));
+		n = moved(fd, kernel_write(fd, &iov));
 	return sent(fd, n);
+}
+
+static ssize_t kernel_writev(int fd, const struct iovec *iov, int count)
+{
+	ssize_t n;
+	return send_all(fd, iov, count, 0, &n) ? n : pre_next.writev(fd, iov, count);
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
 {
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		n = pre_next.writev(fd, iov, count);
+		n = kernel_writev(fd, iov, count);
 	else if (!data_send(fd, iov, count, 0, &n))
-		n = moved(fd, pre_next.writev(fd, iov, count));
+		n = moved(fd, kernel_writev(fd, iov, count));
 	return sent(fd, n);
+}
+
+static ssize_t kernel_send(int fd, const struct iovec *iov, int flags)
+{
+	ssize_t n;
+	return send_all(fd, iov, 1, flags, &n)
+		       ? n
+		       : pre_next.send(fd, iov->iov_base, iov->iov_len, flags);
 }
 
 EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
@@ -226,9 +250,9 @@ EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 	struct iovec iov = one(buf, len);
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		n = pre_next.send(fd, buf, len, flags);
+		n = kernel_send(fd, &iov, flags);
 	else if (!data_send(fd, &iov, 1, flags, &n))
-		n = moved(fd, pre_next.send(fd, buf, len, flags));
+		n = moved(fd, kernel_send(fd, &iov, flags));
 	return sent(fd, n);
 }
 
@@ -258,12 +282,21 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, __CONST_SO
 	return send(fd, buf, len, flags);
 }
 
+static ssize_t kernel_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	ssize_t n;
+	if (is_plain(msg) && msg->msg_iovlen <= INT32_MAX &&
+	    send_all(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
+		return n;
+	return pre_next.sendmsg(fd, msg, flags);
+}
+
 static ssize_t send_message(int fd, const struct msghdr *msg, int flags)
 {
 	ssize_t n;
 	if (!pre_path_concerns(fd) || !is_plain(msg) || msg->msg_iovlen > INT32_MAX ||
 	    !data_send(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
-		n = moved(fd, pre_next.sendmsg(fd, msg, flags));
+		n = moved(fd, kernel_sendmsg(fd, msg, flags));
 	return sent(fd, n);
 }
 
@@ -282,11 +315,18 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 	return send_message(fd, &unaddressed, flags);
 }
 
+static ssize_t kernel_sendfile(int out, int in, off_t *offset, size_t len)
+{
+	ssize_t n;
+	return send_all_file(out, in, offset, len, &n) ? n
+						       : pre_next.sendfile(out, in, offset, len);
+}
+
 EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t len)
 {
 	ssize_t n;
 	if (!pre_path_concerns(out) || !data_send_file(out, in, offset, len, &n))
-		n = moved(out, pre_next.sendfile(out, in, offset, len));
+		n = moved(out, kernel_sendfile(out, in, offset, len));
 	return sent(out, n);
 }
 

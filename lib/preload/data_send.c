@@ -17,8 +17,7 @@
 #define KNOWN_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE)
 /* Every kernel charges messages up to this size like the smallest one. */
 #define SMALL     128
-#define LOCK_NS   1000000 /* how long to wait for another writer of the library */
-#define SEGMENTS  16
+#define LOCK_NS   1000000     /* how long to wait for another writer of the library */
 #define FILE_PART (16 * 1024) /* part of a file that is written into the pair at once */
 
 /* What a call writes: pieces of memory, or a part of a file. */
@@ -57,22 +56,9 @@ static __thread const struct pre_path *volatile locking __attribute__((tls_model
 
 /* The pieces of memory that have the next bytes. @return how many bytes, at most `len` */
 static size_t slice(const struct source *source, size_t skip, size_t len,
-		    struct iovec ret_iov[SEGMENTS], size_t *ret_count)
+		    struct iovec ret_iov[DATA_PIECES], size_t *ret_count)
 {
-	size_t at = source->done + skip, sum = 0, n = 0;
-	for (int i = 0; i < source->count && sum < len && n < SEGMENTS; i++) {
-		const struct iovec *part = &source->iov[i];
-		if (at >= part->iov_len) {
-			at -= part->iov_len;
-			continue;
-		}
-		size_t size = part->iov_len - at < len - sum ? part->iov_len - at : len - sum;
-		ret_iov[n++] = (struct iovec){ (uint8_t *)part->iov_base + at, size };
-		sum += size;
-		at = 0;
-	}
-	*ret_count = n;
-	return sum;
+	return data_slice(source->iov, source->count, source->done + skip, len, ret_iov, ret_count);
 }
 
 static ssize_t read_file(const struct source *source, size_t skip, void *buf, size_t len)
@@ -92,7 +78,7 @@ static uint32_t copy_in(const struct writing *w, uint64_t pos, uint32_t len)
 	uint8_t *memory = w->path->memory;
 	uint32_t sum = 0;
 	while (sum < len) {
-		struct iovec iov[SEGMENTS];
+		struct iovec iov[DATA_PIECES];
 		size_t count;
 		if (w->source.iov) {
 			slice(&w->source, sum, len - sum, iov, &count);
@@ -143,7 +129,7 @@ static int push_parted(struct writing *w, struct iovec *iov, size_t count, size_
 
 static enum outcome pour(struct writing *w, size_t len)
 {
-	struct iovec iov[SEGMENTS];
+	struct iovec iov[DATA_PIECES];
 	uint8_t buf[FILE_PART];
 	size_t count = 1;
 	if (len > w->source.left)
@@ -272,24 +258,13 @@ static bool has_room(void *arg)
 					     !path_writer_backlog(page) && is_idle(w) != 0);
 }
 
-static int limit_ms(int fd)
-{
-	struct timeval limit = { 0 };
-	socklen_t len = sizeof(limit);
-	sys_getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, &len);
-	if (limit.tv_sec == 0 && limit.tv_usec == 0)
-		return -1;
-	return limit.tv_sec > 1000000 ? 1000000000
-				      : (int)(limit.tv_sec * 1000 + (limit.tv_usec + 999) / 1000);
-}
-
 /* Wait until the daemon has taken what was written into the pair. A signal ends the wait, as it
  * ends a write that was done in part. No reference is held meanwhile, since this is a cancellation
  * point. */
 static bool wait_for_pair(struct writing *w)
 {
 	struct pollfd pfd = { .fd = w->fd, .events = POLLOUT };
-	int limit = limit_ms(w->fd);
+	int limit = data_send_limit_ms(w->fd);
 	pre_path_put(w->path);
 	int rc = poll(&pfd, 1, limit);
 	w->path = pre_path_get(w->fd);
@@ -302,7 +277,7 @@ static bool wait_for_pair(struct writing *w)
 static void write_rest(struct writing *w)
 {
 	while (w->source.left > 0) {
-		struct iovec iov[SEGMENTS];
+		struct iovec iov[DATA_PIECES];
 		struct msghdr msg = { .msg_iov = iov };
 		off_t at = w->source.offset + (off_t)w->source.done;
 		ssize_t n;

@@ -13,7 +13,7 @@
 #include "lib/smcr/pair.h"
 #include "lib/smcr/sys.h"
 
-#define BYTES_ONLY (MSG_WAITALL | MSG_DONTWAIT | MSG_NOSIGNAL)
+#define BYTES_ONLY (MSG_WAITALL | MSG_DONTWAIT | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
 
 #define FOR_EVER INT64_MAX
 
@@ -53,26 +53,30 @@ static bool comes_more(int fd, int64_t deadline)
 	return true;
 }
 
-static ssize_t receive_parts(int fd, uint8_t *buf, size_t len, int flags)
+static ssize_t receive_parts(int fd, const struct iovec *iov, int count, int flags)
 {
 	const int64_t deadline = deadline_of(fd, flags);
+	const size_t len = data_length(iov, count);
 	size_t got = 0;
 	ssize_t n;
 	do {
-		n = pre_next.recv(fd, buf + got, len - got, flags & ~MSG_WAITALL);
+		struct iovec pieces[DATA_PIECES];
+		struct msghdr msg = { .msg_iov = pieces };
+		data_slice(iov, count, got, len - got, pieces, &msg.msg_iovlen);
+		n = pre_next.recvmsg(fd, &msg, flags & ~MSG_WAITALL);
 		if (n > 0)
 			got += (size_t)n;
 	} while (n > 0 && got < len && comes_more(fd, deadline));
 	return got > 0 ? (ssize_t)got : n;
 }
 
-bool wait_all_receive(int fd, void *buf, size_t len, int flags, ssize_t *ret)
+bool wait_all_receive(int fd, const struct iovec *iov, int count, int flags, ssize_t *ret)
 {
-	struct ipc_pair_name name;
 	int saved = errno;
-	if (!(flags & MSG_WAITALL) || flags & ~BYTES_ONLY || pre_pair_name(fd, &name) < 0)
+	if (!(flags & MSG_WAITALL) || flags & ~BYTES_ONLY || !pre_pair_is_named(fd) ||
+	    data_length(iov, count) == 0)
 		return false;
-	*ret = receive_parts(fd, buf, len, flags);
+	*ret = receive_parts(fd, iov, count, flags);
 	if (*ret >= 0)
 		errno = saved;
 	return true;

@@ -10,15 +10,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 /**
- * recv() with MSG_WAITALL in `flags`, or recvmsg() of one buffer. Receives part by part, and checks
- * for a reset between two parts without consuming it. Async-signal-safe and thread safe; a
- * cancellation point.
+ * recvmsg() of bytes with MSG_WAITALL in `flags`. Receives part by part, and checks for a reset
+ * between two parts without consuming it. Async-signal-safe and thread safe; a cancellation point.
  * @param ret  result for the program, with errno; unchanged if false is returned
  * @return false: the call is left to the kernel, since `fd` is no pair end, or the flags ask for
  *         more than bytes
  */
-bool wait_all_receive(int fd, void *buf, size_t len, int flags, ssize_t *ret);
+bool wait_all_receive(int fd, const struct iovec *iov, int count, int flags, ssize_t *ret);
 
 #endif

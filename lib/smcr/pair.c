@@ -89,12 +89,23 @@ static bool peer_is_unnamed(int fd)
 	return sys_getpeername(fd, &addr, &len) == 0 && len == sizeof(addr.sun_family);
 }
 
-static bool is_named(int fd, struct ipc_pair_name *ret_name)
+static bool has_name(int fd, struct ipc_pair_name *ret_name)
 {
 	struct sockaddr_un addr;
 	socklen_t len = sizeof(addr);
 	return sys_getsockname(fd, &addr, &len) == 0 && len <= sizeof(addr) &&
-	       ipc_pair_name_decode(&addr, len, ret_name) == 0 && peer_is_unnamed(fd);
+	       ipc_pair_name_decode(&addr, len, ret_name) == 0;
+}
+
+static bool is_named(int fd, struct ipc_pair_name *ret_name)
+{
+	return has_name(fd, ret_name) && peer_is_unnamed(fd);
+}
+
+bool pre_pair_is_named(int fd)
+{
+	struct ipc_pair_name name;
+	return has_name(fd, &name);
 }
 
 int pre_pair_name(int fd, struct ipc_pair_name *ret_name)

@@ -24,6 +24,10 @@ bool pre_is_tcp(int fd);
  */
 int pre_pair_name(int fd, struct ipc_pair_name *ret_name);
 
+/** As pre_pair_name(), but in one system call: whoever made the socket. For cases where it harms
+ * nobody to take another's Unix socket for a pair end. */
+bool pre_pair_is_named(int fd);
+
 /**
  * Is the connection of a pair end over: reset, or ended in both directions?
  */

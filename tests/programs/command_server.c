@@ -8,6 +8,7 @@
  *   m  tell where the urgent byte is in what follows, and its value: "3 d"
  *   f  send FLOOD bytes, "!" as urgent data, "end"
  *   k  read no more, and keep the connection
+ *   x  read no more, and reset the connection when nothing more comes
  *
  * usage: command_server ADDRESS PORT
  */
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -55,6 +57,17 @@ static void find_mark(int fd)
 	send(fd, text, (size_t)len, MSG_NOSIGNAL);
 }
 
+/* Has the sender filled all buffers on the way? */
+static void await_standstill(int fd)
+{
+	int before = 0, now = 0;
+	for (int same = 0; same < 20; before = now) {
+		usleep(10000);
+		ioctl(fd, FIONREAD, &now);
+		same = now > 0 && now == before ? same + 1 : 0;
+	}
+}
+
 /* Returns when the connection is to be closed. */
 static void obey(int fd)
 {
@@ -70,6 +83,10 @@ static void obey(int fd)
 		case 'k':
 			for (;;)
 				pause();
+		case 'x':
+			await_standstill(fd);
+			setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+			return;
 		case 'r': setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)); return;
 		case 'c': return;
 		default: break;

@@ -13,6 +13,7 @@
 #include <linux/tcp.h>
 #include <net/if.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -590,6 +591,95 @@ static void dead_socket(int fd)
 	result("recv", recv(fd, &byte, 1, 0));
 }
 
+/* The server sends "e" and resets the connection: other ways to wait for more than that. */
+static void wait_for_all_oddly(void)
+{
+	char buf[4];
+	struct iovec iov[] = { { buf, 2 }, { buf + 2, 2 } };
+	struct sockaddr_in addr;
+	socklen_t len = sizeof(addr);
+	struct msghdr msg = {
+		.msg_name = &addr, .msg_namelen = sizeof(addr), .msg_iov = iov, .msg_iovlen = 2
+	};
+	int fd = commanded("e");
+	result("send", send(fd, "er", 2, 0));
+	result("recvmsg of two pieces", recvmsg(fd, &msg, MSG_WAITALL));
+	number("length", msg.msg_namelen);
+	result("recv", recv(fd, buf, 4, 0));
+	close(fd);
+	fd = commanded("e");
+	result("send", send(fd, "er", 2, 0));
+	result("recvfrom", recvfrom(fd, buf, 4, MSG_WAITALL, (struct sockaddr *)&addr, &len));
+	number("length", len);
+	result("recv", recv(fd, buf, 4, 0));
+	close(fd);
+	fd = commanded("e");
+	result("send", send(fd, "er", 2, 0));
+	result("recv without a buffer", recv(fd, NULL, 4, MSG_WAITALL | MSG_TRUNC));
+	result("recv", recv(fd, buf, 4, 0));
+	close(fd);
+}
+
+/* ---- a reset while a long send waits for room */
+
+#define LONG ((size_t)64 << 20)
+
+enum way { BY_SEND, BY_SENDMSG, BY_WRITE, BY_WRITEV, WAYS };
+
+static ssize_t send_long(int fd, enum way way, void *bytes)
+{
+	struct iovec iov[] = { { bytes, 7 }, { bytes, LONG } };
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
+	switch (way) {
+	case BY_SENDMSG: return sendmsg(fd, &msg, MSG_NOSIGNAL);
+	case BY_WRITE: return write(fd, bytes, LONG);
+	case BY_WRITEV: return writev(fd, iov, 2);
+	default: return send(fd, bytes, LONG, MSG_NOSIGNAL);
+	}
+}
+
+static void *receive_in_thread(void *arg)
+{
+	char byte;
+	return (void *)(intptr_t)(recv(*(int *)arg, &byte, 1, 0) < 0 ? errno : 0);
+}
+
+/* Whoever receives next, perhaps meanwhile, must not take the reset for the end of the stream. */
+static void long_send(enum way way, void *bytes, bool threaded)
+{
+	static const char *const names[] = { "send", "sendmsg", "write", "writev" };
+	int fd = commanded("e");
+	char byte;
+	pthread_t thread;
+	void *error;
+	if (send(fd, "x", 1, 0) != 1 ||
+	    (threaded && pthread_create(&thread, NULL, receive_in_thread, &fd)))
+		give_up("long send");
+	ssize_t n = send_long(fd, way, bytes);
+	printf("%s: %s\n", names[way], n > 0 && (size_t)n < LONG ? "a part" : "else");
+	if (threaded) {
+		pthread_join(thread, &error);
+		printf("recv meanwhile: %s\n", strerror((int)(intptr_t)error));
+	} else {
+		result("recv", recv(fd, &byte, 1, 0));
+	}
+	result("recv again", recv(fd, &byte, 1, 0));
+	close(fd);
+}
+
+static void reset_of_long_sends(void)
+{
+	puts("# a reset while a long send waits for room");
+	void *bytes = calloc(1, LONG);
+	if (!bytes)
+		give_up("calloc");
+	for (enum way way = 0; way < WAYS; way++)
+		long_send(way, bytes, false);
+	for (int i = 0; i < 5; i++)
+		long_send(BY_SEND, bytes, true);
+	free(bytes);
+}
+
 static void after_reset(void)
 {
 	puts("# after a reset: recv first");
@@ -614,6 +704,7 @@ static void after_reset(void)
 	result("recvmsg", recvmsg(fd, &msg, MSG_WAITALL));
 	result("recvmsg again", recvmsg(fd, &msg, MSG_WAITALL));
 	close(fd);
+	wait_for_all_oddly();
 	puts("# after a reset: send first");
 	fd = reset_by_peer();
 	result("send", send(fd, "x", 1, MSG_NOSIGNAL));
@@ -936,6 +1027,7 @@ int main(int argc, char **argv)
 	shut_both_ways();
 	shut_for_reading();
 	after_reset();
+	reset_of_long_sends();
 	after_end();
 	what_tcp_tells();
 	device_controls();

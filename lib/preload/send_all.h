@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file send_all.h
+ * A long send on a pair end, part by part. When the connection is reset, the kernel gives the error
+ * of a Unix socket to one call only. A send that has queued a part and waits for room takes the
+ * error too, but returns the number of bytes: the next receive would find a clean end of file, and
+ * what the program has of an answer would pass for the whole. After a TCP socket's reset the call
+ * that comes next gets ECONNRESET.
+ *
+ * So each part is one buffer of the kernel, which is queued as a whole or not at all, and the wait
+ * for room leaves the error where it is. If a reset comes just while a later part is queued, the
+ * call fails with ECONNRESET, though it has sent something: the error could not be told otherwise.
+ *
+ * Thread-safe and async-signal-safe.
+ */
+#ifndef SMCRD_LIB_PRELOAD_SEND_ALL_H
+#define SMCRD_LIB_PRELOAD_SEND_ALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/**
+ * send() of bytes that take more than one buffer.
+ * @param flags  as of send(); unusual ones are left to the kernel
+ * @return false: the descriptor is no pair end, or the bytes fit into one buffer: call the kernel.
+ *         Else `*ret` is the result for the program; errno changes only if that is -1
+ */
+bool send_all(int fd, const struct iovec *iov, int count, int flags, ssize_t *ret);
+
+/** sendfile(), likewise. */
+bool send_all_file(int out, int in, off_t *offset, size_t len, ssize_t *ret);
+
+#endif
