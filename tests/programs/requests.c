@@ -10,7 +10,8 @@
  *              poll() and a listener that does not block
  *   --clients  client processes, each of which makes one connection after the other (10)
  *   --pause    longest pause between two requests of a connection (20)
- *   --size     most bytes in a request and in an answer (100000)
+ *   --size     most bytes in a request and in an answer (100000); one in sixteen may have 32 times
+ *              as many, so that whoever sends them waits for room
  *
  * A connection carries one to three requests. Who closes first, whether connect() blocks, whether
  * the client ends its direction early, and all sizes and contents are random. After SIGTERM clients
@@ -438,10 +439,16 @@ static bool connect_visit(struct visit *v, const struct sockaddr_in *to)
 	return error == 0;
 }
 
+static uint32_t some_length(uint64_t *chance)
+{
+	uint64_t most = below(chance, 16) ? opt.size : (uint64_t)opt.size * 32;
+	return below(chance, most < SIZE_MAX_ALLOWED ? (uint32_t)most : SIZE_MAX_ALLOWED);
+}
+
 static bool ask_once(struct visit *v, uint8_t *buf, uint64_t *chance, uint32_t flags)
 {
-	struct head head = { MAGIC_ASK, flags, next_random(chance), below(chance, opt.size),
-			     below(chance, opt.size) };
+	struct head head = { MAGIC_ASK, flags, next_random(chance), some_length(chance),
+			     some_length(chance) };
 	uint64_t seed = ~head.seed;
 	uint32_t length = head.answer_length;
 	v->step = "request";
