@@ -66,7 +66,7 @@ steady_says() {
 	until_true 10 tcp_listens a 7200
 	# Its connection is reset; then nobody listens there, and later another server does.
 	steady_start client b -- connect "$SERVER" 7200 --bulk 1 --mortal
-	until_true 20 steady_says client '^reset .* recv: Connection reset by peer'
+	until_true 20 steady_says client '^reset .* \(recv\|send\): Connection reset by peer'
 	until_true 20 steady_says client '^reset .* connect: Connection refused'
 	until_true 20 steady_says server '^reset '
 	wait "$proxy_pid"
