@@ -7,9 +7,16 @@
  * notice (A56).
  */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 
 #include "daemon/conns/internal.h"
 #include "daemon/rendezvous/plain.h"
+
+/* A server that accepts late has a queue for connections that may be full, and does not answer SYNs
+ * then. With so many repetitions SYNs are 8 seconds apart at most, not a minute, so that the server
+ * gets one soon after it has accepted another connection. */
+#define SYN_RETRIES 3
 
 static bool is_allowed(const struct client_conn *conn)
 {
@@ -19,11 +26,38 @@ static bool is_allowed(const struct client_conn *conn)
 	       somebody_waits && !conn->require && !conn->conns->stopped;
 }
 
+static void on_connected_again(void *ctx, int error, const struct rdv_option_state *state);
+
+static int connect_again(struct client_conn *conn)
+{
+	const struct conns_config *config = &conn->conns->config;
+	int r = rdv_connect_plain(conn->tcp, &conn->name.local, &conn->name.peer);
+	return r < 0 ? r
+		     : rdv_connect_wait(config->base, config->option, conn->tcp, on_connected_again,
+					conn, &conn->wait);
+}
+
+static void repeat_syns(struct client_conn *conn, int times)
+{
+	setsockopt(conn->tcp, IPPROTO_TCP, TCP_SYNCNT, &times, sizeof(times));
+}
+
+/* The program's connect() has succeeded. With TCP it would wait for its server for as long as it
+ * likes. */
+static bool goes_on(struct client_conn *conn, int error)
+{
+	return error == ETIMEDOUT && conn->pair.fd >= 0 && !conn->conns->stopped &&
+	       connect_again(conn) == 0;
+}
+
 static void on_connected_again(void *ctx, int error, const struct rdv_option_state *state)
 {
 	struct client_conn *conn = ctx;
 	(void)state;
 	conn->wait = NULL;
+	if (goes_on(conn, error))
+		return;
+	repeat_syns(conn, conn->syn_retries);
 	batch_begin(conn->conns->batch);
 	if (error)
 		conn_fail(conn, error, SMCR_REASON_NO_ANSWER);
@@ -42,7 +76,6 @@ static void note_failure(struct client_conn *conn, int error, uint32_t reason)
 
 void again_or_fail(struct client_conn *conn, int error, uint32_t reason)
 {
-	struct conns *conns = conn->conns;
 	if (!is_allowed(conn)) {
 		conn_fail(conn, error, reason);
 		return;
@@ -52,10 +85,10 @@ void again_or_fail(struct client_conn *conn, int error, uint32_t reason)
 	conn->again = true;
 	conn->error = 0;
 	note_failure(conn, error, reason);
-	int r = rdv_connect_plain(conn->tcp, &conn->name.local, &conn->name.peer);
-	if (r == 0)
-		r = rdv_connect_wait(conns->config.base, conns->config.option, conn->tcp,
-				     on_connected_again, conn, &conn->wait);
+	conn->syn_retries = sockopt_number(conn->tcp, IPPROTO_TCP, TCP_SYNCNT);
+	if (conn->syn_retries > SYN_RETRIES)
+		repeat_syns(conn, SYN_RETRIES);
+	int r = connect_again(conn);
 	if (r < 0)
 		conn_fail(conn, -r, SMCR_REASON_NO_ANSWER);
 }
