@@ -2,6 +2,7 @@
 #include "lib/preload/answers.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdint.h>
 #include <sys/param.h>
 #include <sys/socket.h>
@@ -36,10 +37,21 @@ static int take_error(int fd)
 	return sys_get_int(fd, SOL_SOCKET, SO_ERROR, &error) == 0 ? error : 0;
 }
 
-void answers_send_failed(int fd)
+bool answers_send_failed(int fd)
 {
 	int error = is_pair(fd) ? take_error(fd) : 0;
 	errno = error ? error : EPIPE;
+	return error;
+}
+
+bool answers_send_would_fail(int fd)
+{
+	struct pollfd pfd = { .fd = fd };
+	int saved = errno;
+	bool fails = poll(&pfd, 1, 0) > 0 && pfd.revents & POLLERR && answers_send_failed(fd);
+	if (!fails)
+		errno = saved;
+	return fails;
 }
 
 void answers_receive_failed(int fd)

@@ -16,10 +16,15 @@
 
 /**
  * A call that sends has failed with EPIPE. TCP reports a reset, or a connect() that has failed,
- * once before that, if no call has reported it yet: set errno to that error. It counts as reported
- * then.
+ * once before that, without SIGPIPE, if no call has reported it yet: set errno to that error. It
+ * counts as reported then.
+ * @return false: there is no such error; errno is EPIPE
  */
-void answers_send_failed(int fd);
+bool answers_send_failed(int fd);
+
+/** As answers_send_failed(), before a call that cannot be told to raise no SIGPIPE. @return false:
+ * make the call; errno is unchanged */
+bool answers_send_would_fail(int fd);
 
 /** A call that receives has failed with ECONNRESET: set errno to the error of a connect() that has
  * failed, if no call has reported it yet. */

@@ -196,50 +196,73 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *restrict buf, size_t len, size_t siz
 
 /* ---- sending */
 
-/* The result of a call that sends. */
-static ssize_t sent(int fd, ssize_t n)
+/*
+ * TCP reports a reset to the call that comes next; only the calls after that give EPIPE, with
+ * SIGPIPE. A pair end gives EPIPE at once. So calls on pair ends ask for no signal, and a call that
+ * shall raise one is repeated: the connection is over, so the second call fails as the first one.
+ *
+ * @param quiet  the call has asked for no signal
+ * @return true: repeat the call as the program has made it
+ */
+static bool must_repeat(int fd, ssize_t n, bool quiet)
 {
-	if (n < 0 && errno == EPIPE)
-		answers_send_failed(fd);
-	return n;
+	return n < 0 && errno == EPIPE && !answers_send_failed(fd) && quiet;
 }
 
-static ssize_t kernel_write(int fd, const struct iovec *iov)
+/* write() without a signal. @return false: the number has another file now */
+static bool write_quietly(int fd, const struct iovec *iov, int count, ssize_t *ret)
+{
+	struct msghdr msg = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)count };
+	int saved = errno;
+	*ret = pre_next.sendmsg(fd, &msg, MSG_NOSIGNAL);
+	if (*ret >= 0 || errno != ENOTSOCK)
+		return true;
+	errno = saved;
+	pre_path_forget(fd);
+	return false;
+}
+
+/* write() or writev() by the kernel. @param quiet  out: the call has asked for no signal */
+static ssize_t kernel_write(int fd, const struct iovec *iov, int count, bool *quiet)
 {
 	ssize_t n;
-	return send_all(fd, iov, 1, 0, &n) ? n : pre_next.write(fd, iov->iov_base, iov->iov_len);
+	*quiet = pre_path_is_pair(fd) && data_length(iov, count) > 0;
+	if (send_all(fd, iov, count, *quiet ? MSG_NOSIGNAL : 0, &n))
+		return n;
+	*quiet = *quiet && write_quietly(fd, iov, count, &n);
+	if (*quiet)
+		return n;
+	return count == 1 ? pre_next.write(fd, iov->iov_base, iov->iov_len)
+			  : pre_next.writev(fd, iov, count);
 }
 
 EXPORT ssize_t write(int fd, const void *buf, size_t len)
 {
 	struct iovec iov = one(buf, len);
+	bool quiet = false;
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		n = kernel_write(fd, &iov);
+		n = kernel_write(fd, &iov, 1, &quiet);
 	else if (!data_send(fd, &iov, 1, 0, &n))
-		n = moved(fd, kernel_write(fd, &iov));
-	return sent(fd, n);
-}
-
-static ssize_t kernel_writev(int fd, const struct iovec *iov, int count)
-{
-	ssize_t n;
-	return send_all(fd, iov, count, 0, &n) ? n : pre_next.writev(fd, iov, count);
+		n = moved(fd, kernel_write(fd, &iov, 1, &quiet));
+	return must_repeat(fd, n, quiet) ? pre_next.write(fd, buf, len) : n;
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
 {
+	bool quiet = false;
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		n = kernel_writev(fd, iov, count);
+		n = kernel_write(fd, iov, count, &quiet);
 	else if (!data_send(fd, iov, count, 0, &n))
-		n = moved(fd, kernel_writev(fd, iov, count));
-	return sent(fd, n);
+		n = moved(fd, kernel_write(fd, iov, count, &quiet));
+	return must_repeat(fd, n, quiet) ? pre_next.writev(fd, iov, count) : n;
 }
 
 static ssize_t kernel_send(int fd, const struct iovec *iov, int flags)
 {
 	ssize_t n;
+	flags |= MSG_NOSIGNAL;
 	return send_all(fd, iov, 1, flags, &n)
 		       ? n
 		       : pre_next.send(fd, iov->iov_base, iov->iov_len, flags);
@@ -253,7 +276,7 @@ EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 		n = kernel_send(fd, &iov, flags);
 	else if (!data_send(fd, &iov, 1, flags, &n))
 		n = moved(fd, kernel_send(fd, &iov, flags));
-	return sent(fd, n);
+	return must_repeat(fd, n, !(flags & MSG_NOSIGNAL)) ? pre_next.send(fd, buf, len, flags) : n;
 }
 
 /* @return false: the call fails, errno is set */
@@ -275,9 +298,9 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, __CONST_SO
 	if (!addr.__sockaddr__)
 		return send(fd, buf, len, flags);
 	int saved = errno;
-	ssize_t n = pre_next.sendto(fd, buf, len, flags, addr.__sockaddr__, addr_len);
+	ssize_t n = moved(fd, pre_next.sendto(fd, buf, len, flags, addr.__sockaddr__, addr_len));
 	if (n >= 0 || errno != EISCONN || !answers_ignores_address(fd))
-		return sent(fd, moved(fd, n));
+		return n;
 	errno = saved;
 	return send(fd, buf, len, flags);
 }
@@ -285,6 +308,7 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, __CONST_SO
 static ssize_t kernel_sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	ssize_t n;
+	flags |= MSG_NOSIGNAL;
 	if (is_plain(msg) && msg->msg_iovlen <= INT32_MAX &&
 	    send_all(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
 		return n;
@@ -297,7 +321,7 @@ static ssize_t send_message(int fd, const struct msghdr *msg, int flags)
 	if (!pre_path_concerns(fd) || !is_plain(msg) || msg->msg_iovlen > INT32_MAX ||
 	    !data_send(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
 		n = moved(fd, kernel_sendmsg(fd, msg, flags));
-	return sent(fd, n);
+	return must_repeat(fd, n, !(flags & MSG_NOSIGNAL)) ? pre_next.sendmsg(fd, msg, flags) : n;
 }
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
@@ -318,6 +342,8 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 static ssize_t kernel_sendfile(int out, int in, off_t *offset, size_t len)
 {
 	ssize_t n;
+	if (pre_path_is_pair(out) && answers_send_would_fail(out))
+		return -1;
 	return send_all_file(out, in, offset, len, &n) ? n
 						       : pre_next.sendfile(out, in, offset, len);
 }
@@ -327,7 +353,7 @@ EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t len)
 	ssize_t n;
 	if (!pre_path_concerns(out) || !data_send_file(out, in, offset, len, &n))
 		n = moved(out, kernel_sendfile(out, in, offset, len));
-	return sent(out, n);
+	return must_repeat(out, n, false) ? -1 : n;
 }
 
 /* ---- other names of these functions in the C library */

@@ -8,8 +8,9 @@
 #include "lib/smcr/sys.h"
 
 /*
- * A slot holds 0; or, for a pair end without memory, EXPECTED and the count of bytes moved; or
- * ASKING, while its memory is asked for; or the address of a struct pre_path.
+ * A slot holds 0; or, for a pair end, PRE_PATH_NONE; or EXPECTED and the count of bytes moved, as
+ * long as it has no memory; or ASKING, while its memory is asked for; or the address of a struct
+ * pre_path.
  */
 #define EXPECTED   1u
 #define ASKING     2u
@@ -82,7 +83,7 @@ static uintptr_t set_slot(int fd, uintptr_t slot)
 
 void pre_path_forget(int fd)
 {
-	if (pre_path_concerns(fd))
+	if (pre_path_is_pair(fd))
 		set_slot(fd, 0);
 }
 
@@ -95,7 +96,7 @@ void pre_path_forget_range(unsigned int first, unsigned int last)
 void pre_path_expect(int fd)
 {
 	if ((unsigned int)fd < PRE_PATH_SLOTS)
-		set_slot(fd, pre_settings.sharing == PRE_SHARING_NO ? 0 : EXPECTED);
+		set_slot(fd, pre_settings.sharing == PRE_SHARING_NO ? PRE_PATH_NONE : EXPECTED);
 }
 
 static struct pre_path *held(int fd)
@@ -116,10 +117,11 @@ static struct pre_path *held(int fd)
 void pre_path_copied(int from, int to)
 {
 	pre_path_forget(to);
-	if (!pre_path_concerns(from) || (unsigned int)to >= PRE_PATH_SLOTS || from == to)
+	if (!pre_path_is_pair(from) || (unsigned int)to >= PRE_PATH_SLOTS || from == to)
 		return;
 	struct pre_path *path = held(from);
-	set_slot(to, path ? (uintptr_t)path : EXPECTED);
+	uintptr_t none = pre_path_concerns(from) ? EXPECTED : PRE_PATH_NONE;
+	set_slot(to, path ? (uintptr_t)path : none);
 }
 
 /* ---- asking for memory */
@@ -205,7 +207,7 @@ static uintptr_t ask(int fd)
 	struct ipc_memory answer;
 	int memfd;
 	if (pre_ask_memory(fd, &answer, &memfd) < 0)
-		return 0;
+		return PRE_PATH_NONE;
 	switch ((enum ipc_memory_outcome)answer.outcome) {
 	case IPC_MEMORY_GRANTED: break;
 	case IPC_MEMORY_PENDING:
@@ -213,11 +215,11 @@ static uintptr_t ask(int fd)
 	case IPC_MEMORY_TCP:
 	case IPC_MEMORY_DEVICE:
 	case IPC_MEMORY_OFF:
-	case IPC_MEMORY_OTHER: return 0;
+	case IPC_MEMORY_OTHER: return PRE_PATH_NONE;
 	}
-	uintptr_t path = (uintptr_t)open_path(fd, memfd, &answer);
+	struct pre_path *path = open_path(fd, memfd, &answer);
 	sys_close(memfd);
-	return path;
+	return path ? (uintptr_t)path : PRE_PATH_NONE;
 }
 
 static bool is_due(uintptr_t slot)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file path.h
- * Which descriptors of this process have memory that smcrd shares (docs/data-path.md).
+ * Which descriptors of this process are pair ends, and which of these have memory that smcrd shares
+ * (docs/data-path.md).
  *
  * A table by descriptor number, of fixed size and without locks: usable in signal handlers and by
  * any number of threads, and not harmed by a fork at any moment. Entries may be missing or out of
@@ -48,16 +49,33 @@ static inline struct path_page *pre_path_page(const struct pre_path *path)
 	return (struct path_page *)path->memory;
 }
 
+/** In the table: a pair end that will have no memory. */
+#define PRE_PATH_NONE 3u
+
 extern _Atomic uintptr_t pre_path_slots[PRE_PATH_SLOTS];
+
+static inline uintptr_t pre_path_slot(int fd)
+{
+	return (unsigned int)fd < PRE_PATH_SLOTS
+		       ? atomic_load_explicit(&pre_path_slots[fd], memory_order_relaxed)
+		       : 0;
+}
 
 /** May `fd` have memory, now or later? If not, this costs one load. */
 static inline bool pre_path_concerns(int fd)
 {
-	return (unsigned int)fd < PRE_PATH_SLOTS &&
-	       atomic_load_explicit(&pre_path_slots[fd], memory_order_relaxed) != 0;
+	uintptr_t slot = pre_path_slot(fd);
+	return slot != 0 && slot != PRE_PATH_NONE;
 }
 
-/** `fd` is a pair end now: its memory is asked for when it has moved many bytes. */
+/** Was `fd` a pair end when it was last seen? Costs one load. */
+static inline bool pre_path_is_pair(int fd)
+{
+	return pre_path_slot(fd) != 0;
+}
+
+/** `fd` is a pair end now: its memory, if it may have some, is asked for when it has moved many
+ * bytes. */
 void pre_path_expect(int fd);
 
 /** A call has moved `bytes` of this descriptor through the kernel. */

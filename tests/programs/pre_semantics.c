@@ -680,6 +680,71 @@ static void reset_of_long_sends(void)
 	free(bytes);
 }
 
+/* ---- SIGPIPE after a reset */
+
+static volatile sig_atomic_t sigpipes;
+
+static void on_sigpipe(int sig)
+{
+	(void)sig;
+	sigpipes++;
+}
+
+/* A result, and how many signals there were so far. */
+static void signalled(const char *what, ssize_t n)
+{
+	result(what, n);
+	number("SIGPIPE", sigpipes);
+}
+
+static void sigpipe_after_reset(void)
+{
+	char buf[4];
+	struct iovec iov = { buf, sizeof(buf) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	puts("# after a reset: SIGPIPE");
+	signal(SIGPIPE, on_sigpipe);
+	int fd = reset_by_peer();
+	signalled("write", write(fd, "x", 1));
+	signalled("writev", writev(fd, &iov, 1));
+	signalled("read", read(fd, buf, 1));
+	signalled("write", write(fd, "x", 1));
+	close(fd);
+	fd = reset_by_peer();
+	signalled("writev", writev(fd, &iov, 1));
+	signalled("sendmsg", sendmsg(fd, &msg, MSG_NOSIGNAL));
+	signalled("sendmsg", sendmsg(fd, &msg, 0));
+	close(fd);
+	fd = reset_by_peer();
+	signalled("sendmsg", sendmsg(fd, &msg, 0));
+	signalled("send", send(fd, "x", 1, 0));
+	close(fd);
+	fd = reset_by_peer();
+	signalled("send", send(fd, "x", 1, 0));
+	signalled("send", send(fd, "x", 1, MSG_NOSIGNAL));
+	close(fd);
+	int file = memfd_create("file", MFD_CLOEXEC);
+	if (write(file, "text", 4) != 4)
+		give_up("memfd");
+	off_t at = 0;
+	fd = reset_by_peer();
+	signalled("sendfile", sendfile(fd, file, &at, 4));
+	signalled("sendfile", sendfile(fd, file, &at, 4));
+	close(file);
+	close(fd);
+	fd = commanded("e");
+	result("shutdown", shutdown(fd, SHUT_WR));
+	signalled("write", write(fd, "x", 1));
+	signalled("send", send(fd, "x", 1, 0));
+	close(fd);
+	int ends[2];
+	result("pipe", pipe(ends));
+	close(ends[0]);
+	signalled("write", write(ends[1], "x", 1));
+	close(ends[1]);
+	signal(SIGPIPE, SIG_DFL);
+}
+
 static void after_reset(void)
 {
 	puts("# after a reset: recv first");
@@ -711,14 +776,7 @@ static void after_reset(void)
 	result("send again", send(fd, "x", 1, MSG_NOSIGNAL));
 	result("recv", recv(fd, buf, 1, 0));
 	close(fd);
-	puts("# after a reset: write first");
-	signal(SIGPIPE, SIG_IGN);
-	fd = reset_by_peer();
-	result("write", write(fd, "x", 1));
-	result("writev", writev(fd, &iov, 1));
-	result("read", read(fd, buf, 1));
-	close(fd);
-	signal(SIGPIPE, SIG_DFL);
+	sigpipe_after_reset();
 	puts("# after a reset: SO_ERROR first");
 	fd = reset_by_peer();
 	option("SO_ERROR", fd, SOL_SOCKET, SO_ERROR);
