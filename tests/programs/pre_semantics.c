@@ -282,6 +282,30 @@ static void disconnect(void)
 
 /* ---- options */
 
+/* IP_OPTIONS: servers look for a source route, and remove it. */
+static void seldom_options(int fd)
+{
+	char text[64];
+	socklen_t len = sizeof(text);
+	result("IP_OPTIONS", getsockopt(fd, IPPROTO_IP, IP_OPTIONS, text, &len));
+	number("length", len);
+	result("set IP_OPTIONS", setsockopt(fd, IPPROTO_IP, IP_OPTIONS, NULL, 0));
+	len = sizeof(text);
+	result("SO_MEMINFO", getsockopt(fd, SOL_SOCKET, SO_MEMINFO, text, &len));
+	number("length", len);
+	len = sizeof(text);
+	result("SO_PEERGROUPS", getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, text, &len));
+	set_option("SO_RXQ_OVFL", fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+	set_option("SO_SELECT_ERR_QUEUE", fd, SOL_SOCKET, SO_SELECT_ERR_QUEUE, 1);
+	set_option("SO_INCOMING_CPU", fd, SOL_SOCKET, SO_INCOMING_CPU, 0);
+	set_option("SO_TXREHASH", fd, SOL_SOCKET, SO_TXREHASH, 1);
+	set_option("SO_DETACH_FILTER", fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
+	set_option("TCP_FASTOPEN", fd, IPPROTO_TCP, TCP_FASTOPEN, 5);
+	set_option("TCP_FASTOPEN_NO_COOKIE", fd, IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE, 1);
+	set_option("IP_RECVERR_RFC4884", fd, IPPROTO_IP, IP_RECVERR_RFC4884, 0);
+	set_option("IP_UNICAST_IF", fd, IPPROTO_IP, IP_UNICAST_IF, 0);
+}
+
 static void options(void)
 {
 	puts("# options");
@@ -324,6 +348,7 @@ static void options(void)
 	set_option("IPV6_RECVTCLASS", fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 	set_option("unknown TCP option", fd, IPPROTO_TCP, 30000, 1);
 	set_option("unknown level", fd, 30000, 1, 1);
+	seldom_options(fd);
 	result("set SO_LINGER", setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
 	memset(&linger, 0, sizeof(linger));
 	len = sizeof(linger);
