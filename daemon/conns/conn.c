@@ -177,9 +177,10 @@ static void give_up(struct client_conn *conn, const char *why)
 /* The program broke the protocol of shared memory (docs/data-path.md). */
 static void violated(struct client_conn *conn)
 {
-	conns_log(conn->conns, LOG_WARNING,
-		  "a program of user %u (pid %d) has broken its connection's shared memory: reset",
-		  (unsigned int)conn->cred.uid, (int)conn->cred.pid);
+	conns_warn_of_user(
+		conn->conns, conn->cred.uid, "broken memory",
+		"a program of user %u (pid %d) has broken its connection's shared memory: reset",
+		(unsigned int)conn->cred.uid, (int)conn->cred.pid);
 	give_up(conn, "its program has broken the memory that it shares");
 }
 

@@ -5,7 +5,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
+#include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,6 +41,20 @@ void conns_log(const struct conns *conns, int priority, const char *format, ...)
 	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
 	conns->config.callbacks.log(conns->config.callbacks.ctx, priority, line);
+}
+
+void conns_warn_of_user(struct conns *conns, uid_t uid, const char *reason, const char *format, ...)
+{
+	char line[400], more[LOG_LIMIT_TEXT];
+	uint8_t user[16] = { 0 };
+	va_list args;
+	memcpy(user, &uid, sizeof(uid));
+	if (!log_limit_passes(&conns->user_lines, reason, user, (int64_t)conns_now_ms(), more))
+		return;
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	conns_log(conns, LOG_WARNING, "%s%s", line, more);
 }
 
 struct batch *conns_batch(const struct conns *conns)

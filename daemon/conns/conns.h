@@ -213,6 +213,10 @@ uint64_t conns_now_ms(void);
 uint64_t conns_now_us(void);
 void conns_log(const struct conns *conns, int priority, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/** A line that a user's programs can cause as often as they like: one a minute for each user and
+ * reason. @param reason  static storage */
+void conns_warn_of_user(struct conns *conns, uid_t uid, const char *reason, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
 
 /* ---- handing over */
 

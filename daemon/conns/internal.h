@@ -48,6 +48,7 @@
 #include "daemon/conns/relay.h"
 #include "daemon/conns/shared.h"
 #include "daemon/conns/waits.h"
+#include "daemon/engine/log_limit.h"
 #include "daemon/rendezvous/clc_stream.h"
 #include "daemon/rendezvous/handshake.h"
 #include "proto/smcr/reason.h"
@@ -207,8 +208,9 @@ struct conns {
 	int spare_fd; /* closed to make place for a session that has to be refused */
 	struct event *limit_check;
 	uint64_t limit_logged_ms;
-	uint32_t sessions; /* of all users */
-	uint32_t reserved; /* sessions of administrators' tools, beyond the limit */
+	struct log_limit user_lines; /* conns_warn_of_user(): the uid is the peer */
+	uint32_t sessions;           /* of all users */
+	uint32_t reserved;           /* sessions of administrators' tools, beyond the limit */
 
 	struct quota *quotas;
 	struct client_conn *conns, *looked_at;

@@ -75,8 +75,8 @@ static int share(struct client_conn *conn, int proof)
 	if (!conn->pump.shared) {
 		int r = start_sharing(conn, proof);
 		if (r < 0) {
-			conns_log(
-				conn->conns, LOG_WARNING,
+			conns_warn_of_user(
+				conn->conns, conn->cred.uid, "no shared memory",
 				"cannot share memory with pid %d, its connection stays slower: %s",
 				(int)conn->cred.pid, strerror(-r));
 			return r;

@@ -14,6 +14,7 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <syslog.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -207,7 +208,7 @@ static bool is_administrator(void *ctx, const struct clients_asker *asker)
 static void on_log(void *ctx, int priority, const char *line)
 {
 	(void)ctx;
-	(void)priority;
+	script->warnings += priority == LOG_WARNING;
 	if (getenv("CLIENTS_LOG"))
 		fprintf(stderr, "# %s\n", line);
 }

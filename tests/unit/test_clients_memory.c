@@ -775,6 +775,7 @@ static void each_word_out_of_bounds_is_a_reset(void **state)
 		if (n == 0 || errno != ECONNRESET)
 			fail_msg("row %zu: %zd, %s", i, n, strerror(errno));
 		WAIT_COUNT(script->aborts, (int)i + 1);
+		assert_int_equal(script->warnings, 1); /* its user cannot fill the log */
 		unmap(&memory);
 		close(pair);
 		close(tcp.far);
