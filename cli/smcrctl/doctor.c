@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "cli/smcrctl/rules.h"
 #include "cli/smcrctl/tools.h"
 #include "cli/smcrctl/words.h"
 
@@ -55,6 +56,8 @@ int doctor_run(const struct tool_call *call)
 		words_refuse("doctor takes no argument; '%s' is one", call->argv[0]);
 		return STATUS_USAGE;
 	}
+	if (call->rules)
+		return rules_run(call);
 	findings_open(&doctor.findings);
 	interfaces_read(&doctor.interfaces);
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {

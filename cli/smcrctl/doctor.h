@@ -13,6 +13,8 @@
  *   doctor_config_file.c  does this command see the file that smcrd has read?
  *   doctor_bus.c       the system bus
  *   doctor_peers.c     peers with which SMC-R is not tried, and links with small packets
+ *
+ * What --rules prints is in rules.h.
  */
 #ifndef SMCRD_SMCRCTL_DOCTOR_H
 #define SMCRD_SMCRCTL_DOCTOR_H

@@ -108,7 +108,7 @@ static bool guard_lacks(struct doctor *doctor, const char *what, const char *ris
 			&doctor->findings, FINDING_WARNING,
 			"any user of this host can %s: %s\nrun smcrd as the service or as root; "
 			"'bpftool cgroup tree' shows other programs on the root cgroup; "
-			"docs/security.md has rules of the firewall for UDP port 4791",
+			"'smcrctl doctor --rules' prints rules of the firewall for UDP port 4791",
 			risk, error);
 	return *error;
 }

@@ -83,6 +83,7 @@ void help_usage(FILE *out)
 	      "      --number N      with 'monitor': the last N events first; with 'top': rows of "
 	      "each\n"
 	      "                      table\n"
+	      "      --rules         with 'doctor': rules for nft that keep strangers from RoCE\n"
 	      "      --disorderly    with 'link delete': at once, as if the link had failed\n"
 	      "      --wait          with 'drain': until no connection is left\n"
 	      "      --off           with 'drain': new connections may use SMC-R again\n"

@@ -55,6 +55,7 @@ static int run_tool(const struct arguments *args)
 					.output = &args->output,
 					.capture = &args->capture,
 					.top = &args->top,
+					.rules = args->rules,
 					.argc = args->request.argc,
 					.argv = args->request.argv };
 	return args->request.object->run(&call);

@@ -36,6 +36,8 @@ static const struct option long_options[] = {
 	{ "wait", no_argument, NULL, 'I' },
 	{ "off", no_argument, NULL, 'O' },
 	{ "batch", no_argument, NULL, 'b' },
+	{ "rules", no_argument, NULL, 'R' },
+	/* With these smcrctl does nothing else. */
 	{ "version", no_argument, NULL, 'V' },
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
@@ -44,7 +46,7 @@ static const struct option long_options[] = {
 /* These letters stand for options that have a long name only. */
 static bool long_only(int letter)
 {
-	return strchr("BSNDWACTIOb", letter) != NULL;
+	return strchr("BSNDWACTIObR", letter) != NULL;
 }
 
 const char *options_name(unsigned int nth, bool *ret_has_value, char *ret_letter)
@@ -150,6 +152,8 @@ static bool tools_fit(const struct arguments *args)
 		return words_refuse("--count goes with 'capture' and 'top' only");
 	if (args->top.batch && tool != top_run)
 		return words_refuse("--batch goes with 'top' only");
+	if (args->rules && tool != doctor_run)
+		return words_refuse("--rules goes with 'doctor' only");
 	return true;
 }
 
@@ -232,6 +236,7 @@ static int take_option(int letter, const char *word, bool is_long, struct argume
 	case 'I': args->flags |= COMMANDS_WAIT; break;
 	case 'O': args->flags |= COMMANDS_OFF; break;
 	case 'b': args->top.batch = true; break;
+	case 'R': args->rules = true; break;
 	case 'V': puts("smcrctl " SMCRD_VERSION); return STATUS_DONE;
 	case 'h': help_usage(stdout); return STATUS_DONE;
 	case ':': fail(error, "option '%s' is not followed by its value", word); break;

@@ -37,7 +37,8 @@ struct tool_call {
 	const struct output *output;
 	const struct tool_capture *capture;
 	const struct tool_top *top;
-	int argc; /* the words behind the tool's name */
+	bool rules; /* doctor: the firewall's rules, not what is wrong */
+	int argc;   /* the words behind the tool's name */
 	char **argv;
 };
 

@@ -315,6 +315,104 @@ time.sleep(600)' "$SMCRD_SOCKET" >"$BATS_TEST_TMPDIR/full" 3>&- &
 	[[ "$output" == *"smcrd"* && "$output" != *"is drained"* ]]
 }
 
+# without_users: the rules on standard input, without the users of this machine
+without_users() {
+	sed -E 's/(skuid != ).* drop$/\1.. drop/'
+}
+
+RULES='"device.show":[[{"name":"soft:eth0","kind":"soft","netdev":"eth0","gids":["::ffff:192.0.2.1"]},
+	{"name":"verbs:mlx5_0/1","kind":"verbs","netdev":"ens1","gids":[]}]],
+"linkgroup.show":[[{"id":1,"peer":"192.0.2.7"},{"id":2,"peer":"fd00::3"}]],
+"link.show":[[{"peer":"192.0.2.7","peer_gid":"::ffff:192.0.2.7"},{"peer":"192.0.2.7","peer_gid":"::ffff:192.0.2.17"},
+	{"peer":"fd00::3","peer_gid":"fe80::1"}]],
+"policy.show":[{"rules":[],"paths":[{"peer":"fd00::3","peer_gid":"::ffff:192.0.2.33"}]}],
+"config.show":[[{"key":"capable_subnet","value":"10.1.0.0/16"},{"key":"capable_subnet","value":"10.2.0.1/32"},
+	{"key":"memory","value":"1G"}]]'
+
+@test "doctor --rules: a table for nft of the RNICs and peers that smcrd knows" {
+	canned "{\"host.show\":[{\"uid\":4711,\"missing_rnics\":[{\"name\":\"soft:later0\"},{\"name\":\"verbs:x/1\"}]}],$RULES}"
+	run -0 "$SMCRCTL" doctor --rules
+	diff <(without_users <<<"$output") - <<'END'
+# UDP port 4791 (RoCEv2) for smcrd and its peers only: docs/security.md of smcrd.
+# smcrctl doctor --rules | nft -f -     loads this, in place of what it has loaded before
+table inet smcrd
+delete table inet smcrd
+table inet smcrd {
+	# The peers that smcrd knows now. SMC-R with others fails: see that all are here, with
+	# the IPv4 addresses of all their RNICs, and nobody else. One more:
+	# nft add element inet smcrd peers { ADDRESS }
+	set peers {
+		type ipv4_addr; flags interval; auto-merge
+		elements = { 192.0.2.7, 192.0.2.17, 192.0.2.33, 10.1.0.0/16, 10.2.0.1 }
+	}
+	# RNIC verbs:x/1: it is not there now; name its interface below
+	# RNIC verbs:mlx5_0/1: if it is hardware its packets do not pass here, and the switch has to keep strangers out
+	chain input {
+		type filter hook input priority filter
+		udp dport 4791 iifname != { "later0", "eth0", "ens1" } drop
+		udp dport 4791 ip saddr != @peers drop
+		udp dport 4791 meta nfproto ipv6 drop
+		# Only if all peers have software RNICs of smcrd, which smcrd does not tell: hardware and
+		# rdma_rxe send from other ports.
+		# udp dport 4791 udp sport != 4791 drop
+	}
+	chain output {
+		type filter hook output priority filter
+		udp dport 4791 meta skuid != .. drop
+	}
+	chain forward { # containers and virtual machines behind this host
+		type filter hook forward priority filter
+		udp dport 4791 drop
+	}
+}
+END
+	text=$output
+	run -0 "$SMCRCTL" -j doctor --rules
+	jq -e --arg text "$text" '.schema == 1 and (.rules | .nft == $text + "\n" and .interfaces == ["later0", "eth0", "ens1"] and
+		.peers == ["192.0.2.7", "192.0.2.17", "192.0.2.33", "10.1.0.0/16", "10.2.0.1"] and
+		.users[0] == "root" and (.users | index("4711")))' <<<"$output"
+}
+
+@test "doctor --rules: without a peer the rule about peers is a comment, which keeps nobody out" {
+	canned '{"host.show":[{"uid":0}],"device.show":[[{"name":"soft:eth0","kind":"soft","netdev":"eth0"}]],
+		"linkgroup.show":[[]],"link.show":[[]],"policy.show":[{}],"config.show":[[]]}'
+	run -0 "$SMCRCTL" doctor --rules
+	[[ "$output" == *"# smcrd knows no peer now. Write the IPv4 addresses"*"# elements = { }"* ]]
+	[[ "$output" == *$'\n\t\t# udp dport 4791 ip saddr != @peers drop\n'* ]]
+	[[ "$output" == *$'\n\t\tudp dport 4791 iifname != { "eth0" } drop\n'* ]]
+	run -0 "$SMCRCTL" -j doctor --rules
+	jq -e '.rules | .peers == [] and .users[0] == "root"' <<<"$output"
+}
+
+@test "doctor --rules prints nothing for nft where something is missing, and says what to do" {
+	# refuses STATUS TEXT: is nothing printed for nft, and this said?
+	refuses() {
+		run "-$1" --separate-stderr "$SMCRCTL" doctor --rules
+		[ -z "$output" ]
+		# shellcheck disable=SC2154 # of run
+		[[ "$stderr" == "smcrctl: $2" ]]
+		run "-$1" --separate-stderr "$SMCRCTL" -j doctor --rules
+		jq -e --arg text "$stderr" '.error.text == ($text | ltrimstr("smcrctl: "))' <<<"$output"
+	}
+	SMCRD_SOCKET=/nowhere refuses 3 "the rules need the RNICs and peers that smcrd knows: no smcrd answers on /nowhere: No such file or directory; start it: systemctl start smcrd ('smcrctl doctor' tells more)"
+	canned "{\"host.show\":[{\"uid\":0,\"netns_cookie\":1234567}],$RULES}"
+	refuses 1 "smcrd runs in another network namespace than this command, and the rules belong there; as root: nsenter --net=/proc/$CANNED_PID/ns/net smcrctl doctor --rules"
+	canned '{"host.show":[{"uid":0}],"device.show":[[]]}'
+	refuses 1 "smcrd has no RNIC, so that no interface can be named in the rules; 'smcrctl doctor' says why"
+	canned '{"host.show":[{"uid":0}],"device.show":[[{"name":"soft:e\"h0","kind":"soft","netdev":"e\"h0"}]]}'
+	refuses 1 "nft cannot be told of the interface 'e\"h0' by its name; rename it: ip link set DEVICE name NAME"
+	canned '{"host.show":[{"uid":0}],"device.show":[[{"name":"soft:eth0","kind":"soft","netdev":"eth0"}]]}'
+	refuses 1 "the rules need the RNICs and peers that smcrd knows: no method linkgroup.show; 'smcrctl doctor' tells more"
+	canned "{\"host.show\":[{\"uid\":0},\"end\"],$RULES}"
+	run -0 "$SMCRCTL" doctor --rules
+	run -3 --separate-stderr "$SMCRCTL" doctor --rules
+	[ -z "$output" ]
+	run -2 "$SMCRCTL" doctor --rules please
+	[[ "$output" == "smcrctl: doctor takes no argument; 'please' is one" ]]
+	run -2 "$SMCRCTL" check --rules 192.0.2.1
+	[[ "$output" == "smcrctl: --rules goes with 'doctor' only" ]]
+}
+
 @test "help at every level" {
 	run -0 "$SMCRCTL" help
 	[ "$output" = "$("$SMCRCTL" --help)" ]
@@ -427,6 +525,8 @@ TO_COMPLETE='{"device.show":[[{"name":"soft:eth0"},{"name":"soft:eth1"}]],
 	[ "$(completes "smcrctl config set max_links ")" = "" ]
 	[ "$(completes "smcrctl config set log_level debug ")" = "" ]
 	[ "$(completes "smcrctl --wat")" = "--watch" ]
+	[ "$(completes "smcrctl doctor --ru")" = "--rules" ]
+	[ "$(completes "smcrctl doctor --rules ")" = "" ]
 	[ "$(completes "smcrctl device drain soft:")" = "eth0 eth1" ] # bash keeps the part up to the colon
 	[ "$(completes "smcrctl link --sort -tx")" = "-tx-bytes" ]
 	[ "$(completes "smcrctl -jw 2 dev")" = "device" ]
@@ -467,6 +567,7 @@ zsh_completes() {
 	zsh_completes "smcrctl policy delete 'deny po" "smcrctl policy delete 'deny port 22' " "deny port 22"
 	zsh_completes "smcrctl config set log_level d" "smcrctl config set log_level debug " debug
 	zsh_completes "smcrctl --wat" "smcrctl --watch " --watch
+	zsh_completes "smcrctl doctor --ru" "smcrctl doctor --rules " --rules
 	zsh_completes "smcrctl link --sort -tx" "smcrctl link --sort -tx-bytes " -tx-bytes
 	zsh_completes "smcrctl -jw 2 dev" "smcrctl -jw 2 device " device
 	zsh_completes "smcrctl --socket $BATS_TEST_TMPDIR/cann" "smcrctl --socket $SMCRD_SOCKET " canned.sock

@@ -73,6 +73,7 @@ silent_server() {
 	run -1 smcrctl_on a -j doctor # connections stay TCP
 	found problem tcp-option 'smcrd cannot use BPF'
 	found warning guard 'any user of this host can send RoCEv2 packets in its name: the kernel does not let us load BPF'
+	jq -e '.doctor[] | select(.check == "guard") | .advice | contains("'"'smcrctl doctor --rules'"' prints rules")' <<<"$output"
 	grep -q 'any user of this host can send RoCEv2 packets in its name (UDP port 4791): ' "$HOSTS_DIR/a.log"
 	# a reload tries again, and tells the result
 	run -0 smcrctl_on a config reload

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Only root and smcrd's own user may use UDP port 4791 on a host where smcrd runs.
+bats_require_minimum_version 1.5.0
 load common
 
 # drops: how many packets host a's RNICs have refused
@@ -100,26 +101,84 @@ every_way() {
 	tell root write
 }
 
+# transfer: bytes go from b to a and back, by SMC-R
+transfer() {
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000000
+}
+
+# stranger_comes: a host that is no peer is on the LAN, and knows the MAC of a
+stranger_comes() {
+	local mac
+	ip -n "$HOSTS_ID-sw" addr add 10.77.0.99/24 dev br0
+	mac=$(ip -n "$HOSTS_ID-a" -j link show eth0 | jq -r '.[0].address')
+	ip -n "$HOSTS_ID-sw" neigh replace "$SERVER" lladdr "$mac" dev br0 # eth1 might answer ARP
+}
+
+stranger_forges() {
+	on sw python3 "$BATS_TEST_DIRNAME/roce_forge.py" 10.77.0.99 "$SERVER" 1234
+}
+
 @test "the firewall's rules in docs/security.md let peers pass and nobody else" {
-	local before mac
+	local before
 	two_daemons
 	rules_of_page >"$HOSTS_DIR/rules"
 	on a nft -f "$HOSTS_DIR/rules"
 	on b nft -f "$HOSTS_DIR/rules"
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
 	until_true 5 tcp_listens a 7001
-	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000000
+	transfer
 	until_true 20 shows a linkgroup 'all(.type == "symmetric")' # nothing else is under way
-	# a host that is no peer
-	ip -n "$HOSTS_ID-sw" addr add 10.77.0.99/24 dev br0
-	mac=$(ip -n "$HOSTS_ID-a" -j link show eth0 | jq -r '.[0].address')
-	ip -n "$HOSTS_ID-sw" neigh replace "$SERVER" lladdr "$mac" dev br0 # eth1 might answer ARP
+	stranger_comes
 	before=$(drops)
-	on sw python3 "$BATS_TEST_DIRNAME/roce_forge.py" 10.77.0.99 "$SERVER" 1234
-	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000000
+	stranger_forges
+	transfer
 	[ "$(drops)" = "$before" ]
 	on a nft delete table inet smcrd
-	on sw python3 "$BATS_TEST_DIRNAME/roce_forge.py" 10.77.0.99 "$SERVER" 1234
+	stranger_forges
+	until_true 5 has_dropped "$before"
+}
+
+# load_printed_rules HOST: as an operator does
+load_printed_rules() {
+	smcrctl_on "$1" doctor --rules | on "$1" nft -f -
+	[ "${PIPESTATUS[*]}" = "0 0" ]
+}
+
+@test "the firewall's rules that smcrctl doctor prints let peers pass and nobody else" {
+	local before host
+	hosts_up 1500
+	echo 'link_timeout_milliseconds = 4000' | tee "$HOSTS_DIR/a.conf" >"$HOSTS_DIR/b.conf"
+	echo 'egress_guard = no' >>"$HOSTS_DIR/b.conf" # only the firewall is to keep users from the port
+	smcrd_start a
+	smcrd_start b
+	run -1 smcrctl_on a doctor --rules -s "$HOSTS_DIR/b.sock" # rules of another host are not for this one
+	[[ "$output" == *"smcrd runs in another network namespace than this command"* ]]
+	load_printed_rules a # no peer is known yet: all may come
+	echo_server_on_a "$RUN"
+	transfer
+	for host in a b; do
+		until_true 20 shows "$host" linkgroup 'length == 1 and all(.type == "symmetric")'
+		load_printed_rules "$host"
+		load_printed_rules "$host" # takes the place of the one before
+		[ "$(on "$host" nft list table inet smcrd | grep -c 'saddr != @peers drop')" = 1 ]
+	done
+	on a nft get element inet smcrd peers '{ 10.77.0.2, 10.77.0.12 }'
+	on b nft get element inet smcrd peers '{ 10.77.0.1, 10.77.0.11 }'
+	stranger_comes
+	a_user user b
+	before=$(drops)
+	stranger_forges
+	tell user "send $SERVER 4791" EPERM # the port of its own host's smcrd is not for a user's program
+	transfer
+	[ "$(drops)" = "$before" ]
+	shows a linkgroup 'length == 1 and all(.type == "symmetric")'
+	# without the rules they get through
+	on b nft delete table inet smcrd
+	on a nft delete table inet smcrd
+	tell user "send $SERVER 4791"
+	until_true 5 has_dropped "$before"
+	before=$(drops)
+	stranger_forges
 	until_true 5 has_dropped "$before"
 }
 

@@ -83,10 +83,11 @@ items() {
 @test "every JSON key that smcrctl makes itself is in the manual page of its object" {
 	socket=$BATS_TEST_TMPDIR/smcrd.sock
 	smcrctl=("$HOSTS_BUILD/bin/smcrctl" --socket "$socket" --json)
-	diff <("${smcrctl[@]}" doctor | jq .doctor | keys) <(items smcrctl-doctor.8)
 	diff <("${smcrctl[@]}" check 127.0.0.1 9 | jq .check | keys) <(items smcrctl-check.8)
 	cat >"$BATS_TEST_TMPDIR/replies" <<-'END'
 	{"linkgroup.show": [[{"peer": "192.0.2.1", "connections": 1}]], "link.show": [[]],
+	 "host.show": [{"uid": 0}], "device.show": [[{"name": "soft:eth0", "kind": "soft", "netdev": "eth0"}]],
+	 "config.show": [[]],
 	 "policy.show": [{"failed": [{"peer": "192.0.2.1", "port": null, "kind": "path", "text": "it failed",
 	                              "seconds_left": 1}]}],
 	 "event.show": [[{"peer": "192.0.2.1", "id": 1, "time_us": 1, "event": "link-up", "text": "it is up"}]]}
@@ -94,6 +95,8 @@ items() {
 	setpriv --pdeathsig KILL "$BATS_TEST_DIRNAME/canned_smcrd.py" "$socket" "$BATS_TEST_TMPDIR/replies" /dev/null 3>&- &
 	canned=$!
 	until_true 10 listens "$socket"
+	diff <({ "${smcrctl[@]}" doctor | jq .doctor | keys; "${smcrctl[@]}" doctor --rules | jq .rules | keys; } | sort) \
+		<(items smcrctl-doctor.8)
 	diff <("${smcrctl[@]}" peer | jq .peer | keys) <(items smcrctl-peer.8)
 	kill "$canned"
 }
