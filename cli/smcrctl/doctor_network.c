@@ -23,10 +23,27 @@ static bool is_used(const struct doctor *doctor, const struct interface *interfa
 
 /* ---- the firewall ---- */
 
+/* Whose socket RoCE's packets of the interface are of: smcrd's user, or -1: not known. The kernel's
+ * rdma_rxe has a socket that is of no user. */
+static json_int_t sender_of(const struct doctor *doctor, const struct interface *interface)
+{
+	const json_t *uid = json_object_get(doctor->host, "uid");
+	size_t i;
+	json_t *device;
+	json_array_foreach(doctor->devices, i, device)
+	{
+		if (doctor_interface_of(doctor, device) == interface &&
+		    strcmp(doctor_text(device, "kind"), "soft") != 0)
+			return -1;
+	}
+	return json_is_integer(uid) ? json_integer_value(uid) : -1;
+}
+
 static void judge(struct doctor *doctor, const json_t *ruleset, const struct interface *interface,
 		  bool incoming)
 {
-	struct firewall_verdict verdict = firewall_judge(ruleset, interface->name, incoming);
+	struct firewall_verdict verdict =
+		firewall_judge(ruleset, interface->name, incoming, sender_of(doctor, interface));
 	const char *way = incoming ? "comes in" : "goes out";
 	if (verdict.fate == FIREWALL_DROPS)
 		findings_add(&doctor->findings, FINDING_PROBLEM,

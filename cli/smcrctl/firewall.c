@@ -23,8 +23,9 @@ struct walk {
 	const char *family, *table;
 	const char *interface;
 	bool incoming;
-	bool doubt;     /* an earlier rule may have accepted the packet */
-	bool exception; /* that rule names the port */
+	json_int_t sender; /* -1: not known */
+	bool doubt;        /* an earlier rule may have accepted the packet */
+	bool exception;    /* that rule names the port */
 	unsigned int steps;
 	struct firewall_verdict verdict;
 };
@@ -77,6 +78,8 @@ static struct value meta_value(const struct walk *walk, const char *key)
 	bool out = !strcmp(key, "oifname") || !strcmp(key, "oif");
 	if ((in && walk->incoming) || (out && !walk->incoming))
 		return (struct value){ .number = -1, .name = walk->interface };
+	if (!strcmp(key, "skuid") && !walk->incoming && walk->sender >= 0)
+		return (struct value){ .number = walk->sender };
 	if (!strcmp(key, "l4proto"))
 		return (struct value){ .number = UDP, .name = "udp" };
 	if (!strcmp(key, "nfproto"))
@@ -410,11 +413,13 @@ static void walk_base(struct walk *walk, const json_t *chain)
 		note(walk, FIREWALL_MAY_DROP, "the policy", name);
 }
 
-struct firewall_verdict firewall_judge(const json_t *ruleset, const char *interface, bool incoming)
+struct firewall_verdict firewall_judge(const json_t *ruleset, const char *interface, bool incoming,
+				       json_int_t sender)
 {
 	struct walk walk = { .items = json_object_get(ruleset, "nftables"),
 			     .interface = interface,
-			     .incoming = incoming };
+			     .incoming = incoming,
+			     .sender = sender };
 	size_t i;
 	json_t *item;
 	json_array_foreach(walk.items, i, item)

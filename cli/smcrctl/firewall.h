@@ -2,7 +2,7 @@
 /**
  * @file firewall.h
  * What do the rules of nftables do with RoCEv2, UDP port 4791? Rules that depend on a peer's
- * address, a user or a limit leave that uncertain.
+ * address or a limit leave that uncertain.
  */
 #ifndef SMCRD_SMCRCTL_FIREWALL_H
 #define SMCRD_SMCRCTL_FIREWALL_H
@@ -28,7 +28,9 @@ struct firewall_verdict {
  * Follow the first RoCE packet of a peer through the rules.
  * @param ruleset    what "nft -j list ruleset" prints
  * @param incoming   the packet comes in by the interface, else it goes out by it
+ * @param sender     id of the user whose socket a packet that goes out is of; -1: not known
  */
-struct firewall_verdict firewall_judge(const json_t *ruleset, const char *interface, bool incoming);
+struct firewall_verdict firewall_judge(const json_t *ruleset, const char *interface, bool incoming,
+				       json_int_t sender);
 
 #endif

@@ -164,6 +164,9 @@ load_printed_rules() {
 	done
 	on a nft get element inet smcrd peers '{ 10.77.0.2, 10.77.0.12 }'
 	on b nft get element inet smcrd peers '{ 10.77.0.1, 10.77.0.11 }'
+	run -0 smcrctl_on a doctor
+	[[ "$output" == *"drops some of UDP port 4791, which RoCE needs, where it comes in at eth0"* ]] # what is no peer's
+	[[ "$output" != *"drops"*"where it goes out"* ]]
 	stranger_comes
 	a_user user b
 	before=$(drops)

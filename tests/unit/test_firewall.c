@@ -30,7 +30,7 @@
 #define ACCEPT                 "{'accept':null}"
 #define JUMP(chain)            "{'jump':{'target':'" chain "'}}"
 
-static struct firewall_verdict judge(const char *items, bool incoming)
+static json_t *ruleset_of(const char *items)
 {
 	char text[4096];
 	json_error_t error;
@@ -41,7 +41,15 @@ static struct firewall_verdict judge(const char *items, bool incoming)
 	json_t *ruleset = json_loads(text, 0, &error);
 	if (!ruleset)
 		fail_msg("%s: %s", error.text, items);
-	struct firewall_verdict verdict = firewall_judge(ruleset, "eth0", incoming);
+	return ruleset;
+}
+
+#define SENDER 991
+
+static struct firewall_verdict judge(const char *items, bool incoming)
+{
+	json_t *ruleset = ruleset_of(items);
+	struct firewall_verdict verdict = firewall_judge(ruleset, "eth0", incoming, SENDER);
 	json_decref(ruleset);
 	return verdict;
 }
@@ -269,6 +277,35 @@ static void the_way_out(void **state)
 			 FIREWALL_DROPS);
 }
 
+#define OUT(what) BASE("out", "output", "accept") "," RULE("out", ROCE what)
+#define UID       META("skuid")
+
+/* The packets are of SENDER, 991. What comes in is of no user of this host. */
+static void users_who_may_send(void **state)
+{
+	(void)state;
+	assert_int_equal(judge(OUT(MATCH(UID, "!=", "{'set':[0,991]}") DROP), false).fate,
+			 FIREWALL_PASSES);
+	assert_int_equal(judge(OUT(MATCH(UID, "!=", "0") DROP), false).fate, FIREWALL_DROPS);
+	assert_int_equal(judge(OUT(MATCH(UID, "==", "{'range':[990,999]}") DROP), false).fate,
+			 FIREWALL_DROPS);
+	assert_int_equal(judge(OUT(MATCH(UID, "!=", "'smcrd'") DROP), false).fate,
+			 FIREWALL_MAY_DROP);
+	assert_int_equal(
+		judge(IN("accept") "," RULE("in", ROCE MATCH(UID, "!=", "0") DROP), true).fate,
+		FIREWALL_MAY_DROP);
+}
+
+/* Of packets whose socket is not known a rule about users leaves everything open. */
+static void a_sender_who_is_not_known(void **state)
+{
+	json_t *ruleset = ruleset_of(OUT(MATCH(UID, "!=", "0") DROP));
+	(void)state;
+	assert_int_equal(firewall_judge(ruleset, "eth0", false, -1).fate, FIREWALL_MAY_DROP);
+	assert_int_equal(firewall_judge(ruleset, "eth0", false, 0).fate, FIREWALL_PASSES);
+	json_decref(ruleset);
+}
+
 /* Output that nft never prints does no harm. */
 static void nonsense(void **state)
 {
@@ -285,7 +322,7 @@ static void nonsense(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		judge(texts[i], true);
-	assert_int_equal(firewall_judge(NULL, "eth0", true).fate, FIREWALL_PASSES);
+	assert_int_equal(firewall_judge(NULL, "eth0", true, -1).fate, FIREWALL_PASSES);
 }
 
 int main(void)
@@ -299,6 +336,8 @@ int main(void)
 		cmocka_unit_test(chains),
 		cmocka_unit_test(the_place_is_named),
 		cmocka_unit_test(the_way_out),
+		cmocka_unit_test(users_who_may_send),
+		cmocka_unit_test(a_sender_who_is_not_known),
 		cmocka_unit_test(nonsense),
 	};
 	return cmocka_run_group_tests_name("firewall", tests, NULL, NULL);
