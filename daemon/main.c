@@ -120,7 +120,13 @@ int main(int argc, char **argv)
 	log_tell_starter(false);
 	if (ready >= 0)
 		report_ready(ready);
+	int error = log_start_writer();
+	if (error)
+		log_message(LOG_WARNING,
+			    "smcrd has to wait where the journal takes no line: no thread: %s",
+			    strerror(-error));
 	smcrd_run(smcrd);
 	smcrd_free(smcrd);
+	log_stop_writer();
 	return 0;
 }

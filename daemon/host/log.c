@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/host/log_writer.h"
+
 #define JOURNAL_SOCKET "/run/systemd/journal/socket"
 
 static int max_level = LOG_INFO;
@@ -88,18 +90,61 @@ static void print_line(const char *kind, const char *line)
 	fprintf(stderr, "%ssmcrd: %s: %s\n", when, kind, line);
 }
 
+/* ---- the journal, or syslog in its place ---- */
+
+#define MESSAGE "MESSAGE="
+
+static void write_now(int priority, const struct iovec *fields, int num)
+{
+	if (to_syslog) {
+		syslog(priority, "%s", (const char *)fields[0].iov_base + strlen(MESSAGE));
+		return;
+	}
+	struct iovec all[LOG_MAX_FIELDS + 2];
+	char level[] = "PRIORITY=0";
+	level[sizeof(level) - 2] = (char)('0' + priority);
+	memcpy(all, fields, (size_t)num * sizeof(fields[0]));
+	all[num] = (struct iovec){ level, sizeof(level) - 1 };
+	sd_journal_sendv(all, num + 1);
+}
+
+/* @param num  at most LOG_MAX_FIELDS + 1 */
+static void to_host(int priority, const struct iovec *fields, int num)
+{
+	if (!log_writer_put(priority, fields, num))
+		write_now(priority, fields, num);
+}
+
+static struct iovec field(char *text, size_t len, const char *name, const char *value)
+{
+	int n = snprintf(text, len, "%s=%s", name, value);
+	return (struct iovec){ text, (size_t)n < len ? (size_t)n : len - 1 };
+}
+
+int log_start_writer(void)
+{
+	return to_journal ? log_writer_start(write_now) : 0;
+}
+
+void log_stop_writer(void)
+{
+	log_writer_stop();
+}
+
+/* ---- lines ---- */
+
 void log_messagev(int priority, const char *format, va_list args)
 {
-	char line[1024];
+	char line[1024 + sizeof(MESSAGE)] = MESSAGE;
+	char *message = line + strlen(MESSAGE);
 	if (priority > max_level)
 		return;
-	vsnprintf(line, sizeof(line), format, args);
-	if (to_syslog)
-		syslog(priority, "%s", line);
-	else if (to_journal)
-		sd_journal_print(priority, "%s", line);
+	vsnprintf(message, sizeof(line) - strlen(MESSAGE), format, args);
+	const struct iovec whole = { line, strlen(line) };
+	if (to_journal)
+		to_host(priority, &whole, 1);
 	if (!to_journal || (to_starter && priority <= LOG_WARNING))
-		print_line(level_name(priority), line);
+		print_line(level_name(priority), message);
 }
 
 void log_message(int priority, const char *format, ...)
@@ -110,48 +155,39 @@ void log_message(int priority, const char *format, ...)
 	va_end(args);
 }
 
-static size_t put_field(char *text, size_t len, const char *name, const char *value)
-{
-	int n = snprintf(text, len, "%s=%s", name, value);
-	return (size_t)n < len ? (size_t)n : len - 1;
-}
-
 void log_fields(int priority, const char *line, const struct log_field *fields, size_t num_fields)
 {
-	char texts[LOG_MAX_FIELDS + 2][1024];
-	struct iovec iov[LOG_MAX_FIELDS + 2];
-	const char level[] = { (char)('0' + priority), '\0' };
-	size_t n = 2;
+	char texts[LOG_MAX_FIELDS + 1][1024];
+	struct iovec iov[LOG_MAX_FIELDS + 1];
+	int n = 1;
 	if (priority > max_level)
 		return;
 	if (!to_journal || to_syslog) {
 		log_message(priority, "%s", line);
 		return;
 	}
-	iov[0].iov_len = put_field(texts[0], sizeof(texts[0]), "MESSAGE", line);
-	iov[1].iov_len = put_field(texts[1], sizeof(texts[1]), "PRIORITY", level);
+	iov[0] = field(texts[0], sizeof(texts[0]), "MESSAGE", line);
 	for (size_t i = 0; i < num_fields && i < LOG_MAX_FIELDS; i++)
 		if (*fields[i].value) {
-			iov[n].iov_len = put_field(texts[n], sizeof(texts[n]), fields[i].name,
-						   fields[i].value);
+			iov[n] = field(texts[n], sizeof(texts[n]), fields[i].name, fields[i].value);
 			n++;
 		}
-	for (size_t i = 0; i < n; i++)
-		iov[i].iov_base = texts[i];
-	sd_journal_sendv(iov, (int)n);
+	to_host(priority, iov, n);
 }
 
 void log_trace(const char *category, const char *line)
 {
-	char text[1024];
-	snprintf(text, sizeof(text), "%s: %s", category, line);
-	if (to_syslog)
-		syslog(LOG_DEBUG, "trace: %s", text);
-	else if (to_journal)
-		sd_journal_send("MESSAGE=%s", text, "PRIORITY=%d", LOG_DEBUG, "TRACE=%s", category,
-				NULL);
-	else
+	char text[1024], message[1100], name[64];
+	snprintf(text, sizeof(text), "%s%s: %s", to_syslog ? "trace: " : "", category, line);
+	if (!to_journal) {
 		print_line("trace", text);
+		return;
+	}
+	const struct iovec iov[] = {
+		field(message, sizeof(message), "MESSAGE", text),
+		field(name, sizeof(name), "TRACE", category),
+	};
+	to_host(LOG_DEBUG, iov, 2);
 }
 
 int log_level_parse(const char *name)

@@ -21,6 +21,15 @@
  *                  is now
  */
 void log_open(int level, bool detached);
+/**
+ * From now on a thread writes lines to the journal or syslog, where they may have to wait
+ * (log_writer.h). Lines to standard error are written at once. Call it when the process has given
+ * up the privileges that it does not need: the thread keeps what it has.
+ * @return 0 or a negative errno: lines are written at once as before
+ */
+int log_start_writer(void);
+/** Have the thread write what waits, for a second at most, and end it. */
+void log_stop_writer(void);
 /** Is the log lost, because it does not go to standard error, and neither the journal nor syslog
  * runs? */
 bool log_is_lost(void);
