@@ -24,6 +24,7 @@
 enum {
 	GET = 1 << IPC_SOCKOPT_GET,
 	SET = 1 << IPC_SOCKOPT_SET,
+	ANYBODY = 1 << 7, /* the kernel asks for no privilege, whatever the value */
 };
 
 /* SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST, by which proxies ask where a redirected connection was
@@ -36,7 +37,7 @@ static const struct option {
 } options[] = {
 	{ SOL_SOCKET, SO_ACCEPTCONN, GET },
 	{ SOL_SOCKET, SO_BINDTODEVICE, GET },
-	{ SOL_SOCKET, SO_BROADCAST, GET | SET },
+	{ SOL_SOCKET, SO_BROADCAST, GET | SET | ANYBODY },
 	{ SOL_SOCKET, SO_BSDCOMPAT, GET | SET },
 	{ SOL_SOCKET, SO_BUSY_POLL, GET | SET },
 	{ SOL_SOCKET, SO_COOKIE, GET },
@@ -46,49 +47,49 @@ static const struct option {
 	{ SOL_SOCKET, SO_DONTROUTE, GET | SET },
 	{ SOL_SOCKET, SO_INCOMING_CPU, GET | SET },
 	{ SOL_SOCKET, SO_INCOMING_NAPI_ID, GET },
-	{ SOL_SOCKET, SO_KEEPALIVE, GET | SET },
+	{ SOL_SOCKET, SO_KEEPALIVE, GET | SET | ANYBODY },
 	{ SOL_SOCKET, SO_LOCK_FILTER, GET },
 	{ SOL_SOCKET, SO_MARK, GET | SET },
 	{ SOL_SOCKET, SO_MAX_PACING_RATE, GET | SET },
 	{ SOL_SOCKET, SO_MEMINFO, GET },
 	{ SOL_SOCKET, SO_NETNS_COOKIE, GET },
 	{ SOL_SOCKET, SO_NO_CHECK, GET | SET },
-	{ SOL_SOCKET, SO_OOBINLINE, GET | SET },
+	{ SOL_SOCKET, SO_OOBINLINE, GET | SET | ANYBODY },
 	{ SOL_SOCKET, SO_PEERGROUPS, GET },
 	{ SOL_SOCKET, SO_PRIORITY, GET | SET },
 	{ SOL_SOCKET, SO_PROTOCOL, GET },
-	{ SOL_SOCKET, SO_RCVBUF, GET | SET },
+	{ SOL_SOCKET, SO_RCVBUF, GET | SET | ANYBODY },
 	{ SOL_SOCKET, SO_RCVBUFFORCE, SET },
-	{ SOL_SOCKET, SO_REUSEADDR, GET | SET },
+	{ SOL_SOCKET, SO_REUSEADDR, GET | SET | ANYBODY },
 	{ SOL_SOCKET, SO_REUSEPORT, GET | SET },
 	{ SOL_SOCKET, SO_RXQ_OVFL, GET | SET },
 	{ SOL_SOCKET, SO_SELECT_ERR_QUEUE, GET | SET },
-	{ SOL_SOCKET, SO_SNDBUF, GET | SET },
+	{ SOL_SOCKET, SO_SNDBUF, GET | SET | ANYBODY },
 	{ SOL_SOCKET, SO_SNDBUFFORCE, SET },
 	{ SOL_SOCKET, SO_TXREHASH, GET | SET },
 	{ SOL_SOCKET, SO_TYPE, GET },
 	{ IPPROTO_TCP, TCP_CC_INFO, GET },
 	{ IPPROTO_TCP, TCP_CONGESTION, GET | SET },
-	{ IPPROTO_TCP, TCP_CORK, GET | SET },
-	{ IPPROTO_TCP, TCP_DEFER_ACCEPT, GET | SET },
+	{ IPPROTO_TCP, TCP_CORK, GET | SET | ANYBODY },
+	{ IPPROTO_TCP, TCP_DEFER_ACCEPT, GET | SET | ANYBODY },
 	{ IPPROTO_TCP, TCP_FASTOPEN, GET | SET },
 	{ IPPROTO_TCP, TCP_FASTOPEN_CONNECT, GET | SET }, /* has no effect on a connected socket */
 	{ IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE, GET | SET },
 	{ IPPROTO_TCP, TCP_INFO, GET },
-	{ IPPROTO_TCP, TCP_KEEPCNT, GET | SET },
-	{ IPPROTO_TCP, TCP_KEEPIDLE, GET | SET },
-	{ IPPROTO_TCP, TCP_KEEPINTVL, GET | SET },
-	{ IPPROTO_TCP, TCP_LINGER2, GET | SET },
+	{ IPPROTO_TCP, TCP_KEEPCNT, GET | SET | ANYBODY },
+	{ IPPROTO_TCP, TCP_KEEPIDLE, GET | SET | ANYBODY },
+	{ IPPROTO_TCP, TCP_KEEPINTVL, GET | SET | ANYBODY },
+	{ IPPROTO_TCP, TCP_LINGER2, GET | SET | ANYBODY },
 	{ IPPROTO_TCP, TCP_MAXSEG, GET | SET },
-	{ IPPROTO_TCP, TCP_NODELAY, GET | SET },
-	{ IPPROTO_TCP, TCP_NOTSENT_LOWAT, GET | SET },
-	{ IPPROTO_TCP, TCP_QUICKACK, GET | SET },
+	{ IPPROTO_TCP, TCP_NODELAY, GET | SET | ANYBODY },
+	{ IPPROTO_TCP, TCP_NOTSENT_LOWAT, GET | SET | ANYBODY },
+	{ IPPROTO_TCP, TCP_QUICKACK, GET | SET | ANYBODY },
 	{ IPPROTO_TCP, TCP_SAVED_SYN, GET },
-	{ IPPROTO_TCP, TCP_SYNCNT, GET | SET },
+	{ IPPROTO_TCP, TCP_SYNCNT, GET | SET | ANYBODY },
 	{ IPPROTO_TCP, TCP_THIN_DUPACK, GET | SET },
 	{ IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, GET | SET },
 	{ IPPROTO_TCP, TCP_TIMESTAMP, GET },
-	{ IPPROTO_TCP, TCP_USER_TIMEOUT, GET | SET },
+	{ IPPROTO_TCP, TCP_USER_TIMEOUT, GET | SET | ANYBODY },
 	{ IPPROTO_TCP, TCP_WINDOW_CLAMP, GET | SET },
 	{ IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, GET | SET },
 	{ IPPROTO_IP, IP_FREEBIND, GET | SET },
@@ -96,17 +97,17 @@ static const struct option {
 	{ IPPROTO_IP, IP_MTU, GET },
 	{ IPPROTO_IP, IP_MTU_DISCOVER, GET | SET },
 	{ IPPROTO_IP, IP_OPTIONS, GET | SET },
-	{ IPPROTO_IP, IP_PKTINFO, GET | SET },
-	{ IPPROTO_IP, IP_RECVERR, GET | SET },
+	{ IPPROTO_IP, IP_PKTINFO, GET | SET | ANYBODY },
+	{ IPPROTO_IP, IP_RECVERR, GET | SET | ANYBODY },
 	{ IPPROTO_IP, IP_RECVERR_RFC4884, GET | SET },
 	{ IPPROTO_IP, IP_RECVOPTS, GET | SET },
 	{ IPPROTO_IP, IP_RECVORIGDSTADDR, GET | SET },
-	{ IPPROTO_IP, IP_RECVTOS, GET | SET },
-	{ IPPROTO_IP, IP_RECVTTL, GET | SET },
+	{ IPPROTO_IP, IP_RECVTOS, GET | SET | ANYBODY },
+	{ IPPROTO_IP, IP_RECVTTL, GET | SET | ANYBODY },
 	{ IPPROTO_IP, IP_RETOPTS, GET | SET },
-	{ IPPROTO_IP, IP_TOS, GET | SET },
+	{ IPPROTO_IP, IP_TOS, GET | SET | ANYBODY },
 	{ IPPROTO_IP, IP_TRANSPARENT, GET | SET },
-	{ IPPROTO_IP, IP_TTL, GET | SET },
+	{ IPPROTO_IP, IP_TTL, GET | SET | ANYBODY },
 	{ IPPROTO_IP, IP_UNICAST_IF, GET | SET },
 	{ IPPROTO_IP, ORIGINAL_DESTINATION, GET },
 	{ IPPROTO_IPV6, IPV6_ADDR_PREFERENCES, GET | SET },
@@ -121,21 +122,22 @@ static const struct option {
 	{ IPPROTO_IPV6, IPV6_RECVORIGDSTADDR, GET | SET },
 	{ IPPROTO_IPV6, IPV6_RECVPATHMTU, GET | SET },
 	{ IPPROTO_IPV6, IPV6_RECVPKTINFO, GET | SET },
-	{ IPPROTO_IPV6, IPV6_RECVTCLASS, GET | SET },
-	{ IPPROTO_IPV6, IPV6_TCLASS, GET | SET },
+	{ IPPROTO_IPV6, IPV6_RECVTCLASS, GET | SET | ANYBODY },
+	{ IPPROTO_IPV6, IPV6_TCLASS, GET | SET | ANYBODY },
 	{ IPPROTO_IPV6, IPV6_TRANSPARENT, GET | SET },
-	{ IPPROTO_IPV6, IPV6_UNICAST_HOPS, GET | SET },
+	{ IPPROTO_IPV6, IPV6_UNICAST_HOPS, GET | SET | ANYBODY },
 	{ IPPROTO_IPV6, IPV6_UNICAST_IF, GET | SET },
 	{ IPPROTO_IPV6, IPV6_V6ONLY, GET | SET },
 	{ IPPROTO_IPV6, ORIGINAL_DESTINATION, GET },
 };
 
-static bool allowed(const struct ipc_sockopt *msg)
+/* @return what the table allows, or 0 */
+static unsigned int allowed(const struct ipc_sockopt *msg)
 {
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
 		if (options[i].level == msg->level && options[i].name == msg->name)
-			return options[i].allowed & 1u << msg->op;
-	return false;
+			return options[i].allowed & 1u << msg->op ? options[i].allowed : 0;
+	return 0;
 }
 
 static int kernel_sockopt(int fd, struct ipc_sockopt *msg)
@@ -177,8 +179,9 @@ static void *unprivileged_thread(void *arg)
 }
 
 /* The kernel decides what a caller may set, and would judge by the daemon's capabilities. So the
- * call is made without any. That takes a thread: capabilities belong to a thread, and uverbs
- * refuses requests of a thread that has changed its credentials since it opened the device. */
+ * call is made without any. That takes a thread, which takes as long as everything else about the
+ * request: capabilities belong to a thread, and uverbs refuses requests of a thread that has
+ * changed its credentials since it opened the device. */
 static int unprivileged_sockopt(int fd, struct ipc_sockopt *msg)
 {
 	struct unprivileged_call call = { .fd = fd, .msg = msg };
@@ -265,13 +268,14 @@ void sockopt_restore_keepalive(int tcp, const struct own_keepalive *own)
 
 void sockopt_apply(int tcp, struct ipc_sockopt *msg, struct linger *linger)
 {
+	const unsigned int may = allowed(msg);
 	if (tcp < 0)
 		msg->result = ENOTCONN;
 	else if (msg->level == SOL_SOCKET && msg->name == SO_LINGER)
 		msg->result = linger ? linger_option(msg, linger) : kernel_sockopt(tcp, msg);
-	else if (!allowed(msg))
+	else if (!may)
 		msg->result = ENOPROTOOPT;
-	else if (msg->op == IPC_SOCKOPT_GET)
+	else if (msg->op == IPC_SOCKOPT_GET || may & ANYBODY)
 		msg->result = kernel_sockopt(tcp, msg);
 	else
 		msg->result = unprivileged_sockopt(tcp, msg);
