@@ -110,18 +110,25 @@ EXPORT ssize_t recvfrom(int fd, void *restrict buf, size_t len, int flags, __SOC
 	return received(fd, moved(fd, n));
 }
 
-/* Received descriptors may have numbers that were in use before: forget what these were. */
-static void note_descriptors(struct msghdr *msg)
+/* Call `note` for each descriptor that is passed with a message. */
+static void each_descriptor(const struct msghdr *msg, void (*note)(int fd))
 {
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+	struct msghdr *m = (struct msghdr *)msg;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
 		for (size_t at = CMSG_LEN(0); at + sizeof(int) <= c->cmsg_len; at += sizeof(int)) {
 			int fd;
 			__builtin_memcpy(&fd, (uint8_t *)c + at, sizeof(fd));
-			pre_path_forget(fd);
+			note(fd);
 		}
 	}
+}
+
+/* Who receives it, perhaps this process, has another descriptor of it. */
+static void note_passed(int fd)
+{
+	pre_path_copied(fd, -1);
 }
 
 /* Does the message ask for bytes only? */
@@ -152,7 +159,8 @@ static ssize_t kernel_recvmsg(int fd, struct msghdr *msg, int flags)
 		return bytes_only(msg, n);
 	n = pre_next.recvmsg(fd, msg, flags);
 	if (n >= 0 && msg->msg_controllen > 0)
-		note_descriptors(msg);
+		/* Their numbers may have been in use before. */
+		each_descriptor(msg, pre_path_forget);
 	return n;
 }
 
@@ -312,7 +320,10 @@ static ssize_t kernel_sendmsg(int fd, const struct msghdr *msg, int flags)
 	if (is_plain(msg) && msg->msg_iovlen <= INT32_MAX &&
 	    send_all(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
 		return n;
-	return pre_next.sendmsg(fd, msg, flags);
+	n = pre_next.sendmsg(fd, msg, flags);
+	if (n >= 0 && msg->msg_controllen > 0)
+		each_descriptor(msg, note_passed);
+	return n;
 }
 
 static ssize_t send_message(int fd, const struct msghdr *msg, int flags)

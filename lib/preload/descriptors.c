@@ -27,7 +27,9 @@ static int made(int fd)
 EXPORT int socket(int domain, int type, int protocol)
 {
 	pre_unasked_note_socket(domain, type, protocol);
-	return made(pre_next.socket(domain, type, protocol));
+	int fd = pre_next.socket(domain, type, protocol);
+	pre_path_note_socket(fd);
+	return fd;
 }
 
 EXPORT int socketpair(int domain, int type, int protocol, int ends[2])

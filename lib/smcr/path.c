@@ -8,9 +8,9 @@
 #include "lib/smcr/sys.h"
 
 /*
- * A slot holds 0; or, for a pair end, PRE_PATH_NONE; or EXPECTED and the count of bytes moved, as
- * long as it has no memory; or ASKING, while its memory is asked for; or the address of a struct
- * pre_path.
+ * A slot holds 0; or, for a socket that is alone, PRE_PATH_ALONE; or, for a pair end,
+ * PRE_PATH_NONE; or EXPECTED and the count of bytes moved, as long as it has no memory; or ASKING,
+ * while its memory is asked for; or the address of a struct pre_path.
  */
 #define EXPECTED   1u
 #define ASKING     2u
@@ -83,8 +83,14 @@ static uintptr_t set_slot(int fd, uintptr_t slot)
 
 void pre_path_forget(int fd)
 {
-	if (pre_path_is_pair(fd))
+	if (pre_path_slot(fd) != 0)
 		set_slot(fd, 0);
+}
+
+void pre_path_note_socket(int fd)
+{
+	if ((unsigned int)fd < PRE_PATH_SLOTS)
+		set_slot(fd, PRE_PATH_ALONE);
 }
 
 void pre_path_forget_range(unsigned int first, unsigned int last)
@@ -117,6 +123,8 @@ static struct pre_path *held(int fd)
 void pre_path_copied(int from, int to)
 {
 	pre_path_forget(to);
+	if (pre_path_is_alone(from))
+		pre_path_forget(from);
 	if (!pre_path_is_pair(from) || (unsigned int)to >= PRE_PATH_SLOTS || from == to)
 		return;
 	struct pre_path *path = held(from);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file path.h
- * Which descriptors of this process are pair ends, and which of these have memory that smcrd shares
- * (docs/data-path.md).
+ * Which descriptors of this process are pair ends, which of these have memory that smcrd shares
+ * (docs/data-path.md), and which sockets have one descriptor only.
  *
  * A table by descriptor number, of fixed size and without locks: usable in signal handlers and by
  * any number of threads, and not harmed by a fork at any moment. Entries may be missing or out of
@@ -49,8 +49,9 @@ static inline struct path_page *pre_path_page(const struct pre_path *path)
 	return (struct path_page *)path->memory;
 }
 
-/** In the table: a pair end that will have no memory. */
-#define PRE_PATH_NONE 3u
+/** In the table: a pair end that will have no memory; a socket that socket() has made. */
+#define PRE_PATH_NONE  3u
+#define PRE_PATH_ALONE 7u
 
 extern _Atomic uintptr_t pre_path_slots[PRE_PATH_SLOTS];
 
@@ -65,13 +66,24 @@ static inline uintptr_t pre_path_slot(int fd)
 static inline bool pre_path_concerns(int fd)
 {
 	uintptr_t slot = pre_path_slot(fd);
-	return slot != 0 && slot != PRE_PATH_NONE;
+	return slot != 0 && slot != PRE_PATH_NONE && slot != PRE_PATH_ALONE;
 }
 
 /** Was `fd` a pair end when it was last seen? Costs one load. */
 static inline bool pre_path_is_pair(int fd)
 {
-	return pre_path_slot(fd) != 0;
+	uintptr_t slot = pre_path_slot(fd);
+	return slot != 0 && slot != PRE_PATH_ALONE;
+}
+
+/** socket() has made `fd`. */
+void pre_path_note_socket(int fd);
+
+/** Has socket() made `fd` in this process, and has nobody duplicated it since, as far as the
+ * library has seen? */
+static inline bool pre_path_is_alone(int fd)
+{
+	return pre_path_slot(fd) == PRE_PATH_ALONE;
 }
 
 /** `fd` is a pair end now: its memory, if it may have some, is asked for when it has moved many
@@ -99,7 +111,7 @@ void pre_path_writes_outside(int fd);
 void pre_path_forget(int fd);
 /** The same for all numbers from `first` to `last`. */
 void pre_path_forget_range(unsigned int first, unsigned int last);
-/** `to` is a copy of `from`. */
+/** `to` is a copy of `from`; -1: a copy is somewhere else, and may come back. */
 void pre_path_copied(int from, int to);
 
 /**

@@ -77,6 +77,8 @@ static int next_dup(struct search *search)
 
 bool pre_has_dup(int fd, uint64_t cookie)
 {
+	if (pre_path_is_alone(fd))
+		return false;
 	struct search search = search_dups(fd, cookie);
 	return next_dup(&search) >= 0;
 }
@@ -215,13 +217,14 @@ static int move_number(int number, uint64_t cookie, int new_fd)
 int pre_replace(int fd, const struct pre_file_state *state, int new_fd, bool shared, bool fresh)
 {
 	const uint64_t cookie = state->cookie;
+	const bool alone = pre_path_is_alone(fd);
 	uint64_t now;
 	int rc = -ESTALE;
 	if (pre_cookie(fd, &now) == 0 && now == cookie) {
 		apply(state, new_fd, fresh);
 		rc = shared ? move_number(fd, cookie, new_fd) : put_at(fd, new_fd);
 	}
-	if (rc == 0 && shared) {
+	if (rc == 0 && shared && !alone) {
 		struct search search = search_dups(fd, cookie);
 		for (int n = next_dup(&search); n >= 0; n = next_dup(&search))
 			move_number(n, cookie, new_fd);

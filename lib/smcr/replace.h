@@ -48,9 +48,9 @@ void pre_restore_status(int fd, const struct pre_file_state *state);
 int pre_replace(int fd, const struct pre_file_state *state, int new_fd, bool shared, bool fresh);
 
 /**
- * Has the socket at `fd` another descriptor in this process? Looks at the lowest numbers, where
- * dup() usually puts them, and at those around `fd`. Looking at all would make connections slower
- * the more descriptors there are.
+ * Has the socket at `fd` another descriptor in this process? If the library has not seen socket()
+ * and every dup(), it looks at the lowest numbers, where dup() usually puts them, and at those
+ * around `fd`. Looking at all would make connections slower the more descriptors there are.
  */
 bool pre_has_dup(int fd, uint64_t cookie);
 

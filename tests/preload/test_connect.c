@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/smcr/path.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
 #include "proto/smcr/reason.h"
@@ -252,6 +253,68 @@ static void test_dups_are_replaced_too(void **state)
 	close(copy);
 	close(far);
 	close(peer);
+}
+
+/* Pass a descriptor to ourselves. @return the one that comes back */
+static int pass_on(int fd)
+{
+	int ends[2], back = -1;
+	char byte = 'x';
+	struct iovec iov = { &byte, 1 };
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control,
+			      .msg_controllen = sizeof(control) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+	*c = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	assert_int_equal(sendmsg(ends[0], &msg, 0), 1);
+	assert_int_equal(recvmsg(ends[1], &msg, 0), 1);
+	memcpy(&back, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(back));
+	close(ends[0]);
+	close(ends[1]);
+	return back;
+}
+
+/* Such a socket is connected without a search for its duplicates. */
+static void test_which_sockets_are_alone(void **state)
+{
+	(void)state;
+	int (*const ways[])(int fd) = { dup, pass_on };
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		int fd = client();
+		assert_true(pre_path_is_alone(fd));
+		assert_false(pre_path_is_pair(fd));
+		int copy = ways[i](fd);
+		assert_false(pre_path_is_alone(fd));
+		assert_false(pre_path_is_alone(copy));
+		assert_int_equal(pre_net_connect(fd, &server), 0);
+		int peer = pre_net_accept_plain(listener);
+		assert_int_equal(pre_net_kernel_family(copy), AF_UNIX);
+		close(copy);
+		close(fd);
+		close(peer);
+	}
+	int fd = client();
+	close(fd);
+	assert_false(pre_path_is_alone(fd));
+	fd = client();
+	int other = client();
+	int copy = fcntl(fd, F_DUPFD, 0);
+	assert_true(copy >= 0);
+	assert_false(pre_path_is_alone(fd));
+	assert_int_equal(dup2(fd, other), other);
+	assert_false(pre_path_is_alone(other));
+	close(copy);
+	close(fd);
+	close(other);
+	fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_true(pre_path_is_pair(fd));
+	close(pre_net_accept_plain(listener));
+	close(fd);
 }
 
 /* ---- plain TCP */
@@ -760,6 +823,7 @@ int main(void)
 		TEST(test_short_room_for_a_name),
 		TEST(test_file_state_moves),
 		TEST(test_dups_are_replaced_too),
+		TEST(test_which_sockets_are_alone),
 		TEST(test_peer_without_option),
 		TEST(test_daemon_decides_for_tcp),
 		TEST(test_without_bpf_the_daemon_is_asked),
