@@ -158,7 +158,7 @@ static ssize_t kernel_recvmsg(int fd, struct msghdr *msg, int flags)
 	    wait_all_receive(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
 		return bytes_only(msg, n);
 	n = pre_next.recvmsg(fd, msg, flags);
-	if (n >= 0 && msg->msg_controllen > 0)
+	if (n >= 0 && msg && msg->msg_controllen > 0)
 		/* Their numbers may have been in use before. */
 		each_descriptor(msg, pre_path_forget);
 	return n;
@@ -321,7 +321,7 @@ static ssize_t kernel_sendmsg(int fd, const struct msghdr *msg, int flags)
 	    send_all(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
 		return n;
 	n = pre_next.sendmsg(fd, msg, flags);
-	if (n >= 0 && msg->msg_controllen > 0)
+	if (n >= 0 && msg && msg->msg_controllen > 0)
 		each_descriptor(msg, note_passed);
 	return n;
 }
