@@ -2,6 +2,7 @@
 #include "lib/smcr/options.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stddef.h>
@@ -44,6 +45,20 @@ static const struct row rows[] = {
 	{ SOL_SOCKET, SO_TIMESTAMPING_OLD, { PRE_OPT_TCP, PRE_OPT_REFUSED, EOPNOTSUPP } },
 	{ SOL_SOCKET, SO_TIMESTAMPING_NEW, { PRE_OPT_TCP, PRE_OPT_REFUSED, EOPNOTSUPP } },
 	{ SOL_SOCKET, SO_TXTIME, { PRE_OPT_TCP, PRE_OPT_REFUSED, EOPNOTSUPP } },
+
+	/* Servers set these on each connection that they accept. */
+	{ SOL_SOCKET,
+	  SO_KEEPALIVE,
+	  { PRE_OPT_TCP, PRE_OPT_TOLD, .least = INT_MIN, .most = INT_MAX } },
+	{ IPPROTO_TCP, TCP_KEEPIDLE, { PRE_OPT_TCP, PRE_OPT_TOLD, .least = 1, .most = 32767 } },
+	{ IPPROTO_TCP, TCP_KEEPINTVL, { PRE_OPT_TCP, PRE_OPT_TOLD, .least = 1, .most = 32767 } },
+	{ IPPROTO_TCP, TCP_KEEPCNT, { PRE_OPT_TCP, PRE_OPT_TOLD, .least = 1, .most = 127 } },
+	{ IPPROTO_TCP,
+	  TCP_USER_TIMEOUT,
+	  { PRE_OPT_TCP, PRE_OPT_TOLD, .least = 0, .most = INT_MAX } },
+	{ IPPROTO_TCP, TCP_QUICKACK, { PRE_OPT_TCP, PRE_OPT_TOLD, .least = 0, .most = 1 } },
+	{ IPPROTO_IP, IP_TOS, { PRE_OPT_TCP, PRE_OPT_TOLD, .least = 0, .most = 255 } },
+	{ IPPROTO_IPV6, IPV6_TCLASS, { PRE_OPT_TCP, PRE_OPT_TOLD, .least = 0, .most = 255 } },
 
 	{ IPPROTO_TCP, TCP_NODELAY, { PRE_OPT_PUSHING, PRE_OPT_PUSHING } },
 	{ IPPROTO_TCP, TCP_CORK, { PRE_OPT_PUSHING, PRE_OPT_PUSHING } },

@@ -9,6 +9,7 @@
 
 enum pre_treatment {
 	PRE_OPT_TCP,      /* acts on the TCP socket behind the pair: the daemon is asked */
+	PRE_OPT_TOLD,     /* the same; of an int from least to most the daemon is only told */
 	PRE_OPT_LOCAL,    /* acts on the program's end of the pair */
 	PRE_OPT_FAMILY,   /* SO_DOMAIN: the family of the connection */
 	PRE_OPT_PROTOCOL, /* SO_PROTOCOL: TCP */
@@ -20,7 +21,8 @@ enum pre_treatment {
 
 struct pre_option {
 	enum pre_treatment get, set;
-	int error; /* REFUSED: the positive errno of a kernel without this function */
+	int error;       /* REFUSED: the positive errno of a kernel without this function */
+	int least, most; /* TOLD */
 };
 
 /** What an option means on a pair end. Never fails: the daemon judges options that are not in the

@@ -319,26 +319,31 @@ static bool has_free(int fd, int count)
 	return enough;
 }
 
+/** @return 0: the caller closes s->socket; or a negative errno */
+static int begin(struct session *s, uint8_t type, int limit_ms)
+{
+	s->fd = -1;
+	s->ahead_at = s->ahead_len = 0;
+	s->given = s->wakeable = s->still = false;
+	s->deadline = sys_now_ms() + limit_ms;
+	s->look_at = type == IPC_HANDOVER ? 0 : INT64_MAX;
+	if (pre_settings.daemon_len == 0)
+		return -ENAMETOOLONG;
+	s->socket = open_socket();
+	return s->socket < 0 ? s->socket : 0;
+}
+
 /** Make one request. @return 0: there is an answer (perhaps IPC_ERROR); or a negative errno. In
  * both cases the caller closes ret_session->fd unless it is -1 */
 static int ask(uint8_t type, const uint8_t *payload, int len, int fd, int limit_ms, bool wakeable,
 	       struct session *ret_session)
 {
 	struct session *s = ret_session;
-	s->fd = -1;
-	s->ahead_at = s->ahead_len = 0;
-	s->given = s->wakeable = s->still = false;
-	s->deadline = sys_now_ms() + limit_ms;
-	s->look_at = type == IPC_HANDOVER ? 0 : INT64_MAX;
-	if (len < 0)
-		return len;
-	if (pre_settings.daemon_len == 0)
-		return -ENAMETOOLONG;
-	s->socket = open_socket();
-	if (s->socket < 0)
-		return s->socket;
+	int error = begin(s, type, limit_ms);
+	if (error < 0)
+		return error;
 	bool stuck = type == IPC_HANDOVER && !has_free(s->socket, 1);
-	int rc = stuck ? -EMFILE : look_for_life(s);
+	int rc = stuck ? -EMFILE : len < 0 ? len : look_for_life(s);
 	if (rc == 0)
 		rc = connect_to_daemon(s);
 	if (rc == 0)
@@ -518,6 +523,21 @@ int pre_ask_sockopt(int fd, struct ipc_sockopt *inout_option)
 		return -answer.result;
 	*inout_option = answer;
 	return 0;
+}
+
+int pre_tell_sockopt(int fd, const struct ipc_sockopt *option)
+{
+	struct session s;
+	uint8_t payload[IPC_MAX_CLIENT_LEN];
+	int len = ipc_encode_sockopt(option, payload, sizeof(payload));
+	int rc = len < 0 ? len : begin(&s, IPC_SOCKOPT_REQUEST, PRE_REPLY_MS);
+	if (rc < 0)
+		return rc;
+	rc = connect_to_daemon(&s);
+	if (rc == 0)
+		rc = send_request(&s, IPC_SOCKOPT_REQUEST, payload, (size_t)len, fd);
+	sys_close(s.socket);
+	return rc;
 }
 
 int pre_ask_memory(int fd, struct ipc_memory *ret_answer, int *ret_memfd)

@@ -91,6 +91,13 @@ int pre_ask_info(int fd, bool wait, int limit_ms, struct ipc_info *ret_info);
 int pre_ask_sockopt(int fd, struct ipc_sockopt *inout_option);
 
 /**
+ * setsockopt() with a value that the kernel takes: the daemon is told, and nobody waits for its
+ * answer. A later pre_ask_sockopt() finds the value, since the daemon serves sessions in order.
+ * @return 0, or a negative errno: the daemon could not be told
+ */
+int pre_tell_sockopt(int fd, const struct ipc_sockopt *option);
+
+/**
  * Ask for the memory of a pair end (path.h).
  * @param ret_memfd  the memory if it is granted, with FD_CLOEXEC, owned by the caller; else -1
  * @return 0, or a negative errno: the daemon is gone, does not know the connection (any more), or

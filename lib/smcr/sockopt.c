@@ -102,7 +102,8 @@ static int get_on_pair(int fd, const struct ipc_pair_name *pair, int level, int 
 	const struct ucred nobody = { .uid = (uid_t)-1, .gid = (gid_t)-1 };
 	struct pre_option option = pre_option_of(level, name);
 	switch (option.get) {
-	case PRE_OPT_TCP: return get_from_tcp(fd, pair, level, name, value, len);
+	case PRE_OPT_TCP:
+	case PRE_OPT_TOLD: return get_from_tcp(fd, pair, level, name, value, len);
 	case PRE_OPT_PUSHING: return get_pushing(fd, pair, name, value, len);
 	case PRE_OPT_FAMILY: return copy_out_int(pair->peer.sa.sa_family, value, len);
 	case PRE_OPT_PROTOCOL: return copy_out_int(IPPROTO_TCP, value, len);
@@ -116,8 +117,9 @@ static int get_on_pair(int fd, const struct ipc_pair_name *pair, int level, int 
 
 /* ---- setsockopt() */
 
+/* @param known  the kernel takes the value: nobody waits until the daemon has set it */
 static int set_on_tcp(int fd, const struct ipc_pair_name *pair, int level, int name,
-		      const void *value, socklen_t len)
+		      const void *value, socklen_t len, bool known)
 {
 	struct ipc_sockopt option = { .op = IPC_SOCKOPT_SET, .level = level, .name = name };
 	if (len > sizeof(option.value))
@@ -126,7 +128,18 @@ static int set_on_tcp(int fd, const struct ipc_pair_name *pair, int level, int n
 		return -EFAULT;
 	option.length = (uint16_t)len;
 	memcpy(option.value, value ? value : "", len);
+	if (known && pre_tell_sockopt(fd, &option) == 0)
+		return 0;
 	return ask(fd, pair, &option);
+}
+
+static bool is_in_range(const struct pre_option *range, const void *value, socklen_t len)
+{
+	int number;
+	if (!value || len != sizeof(number))
+		return false;
+	memcpy(&number, value, sizeof(number));
+	return number >= range->least && number <= range->most;
 }
 
 static int set_pushing(int fd, const struct ipc_pair_name *pair, int name, const void *value,
@@ -134,10 +147,10 @@ static int set_pushing(int fd, const struct ipc_pair_name *pair, int name, const
 {
 	int on;
 	if (!value || len != sizeof(on))
-		return set_on_tcp(fd, pair, IPPROTO_TCP, name, value, len);
+		return set_on_tcp(fd, pair, IPPROTO_TCP, name, value, len, false);
 	memcpy(&on, value, sizeof(on));
 	if (name == TCP_NODELAY && on && !pre_pushing_was_nodelay(fd)) {
-		int rc = set_on_tcp(fd, pair, IPPROTO_TCP, name, value, len);
+		int rc = set_on_tcp(fd, pair, IPPROTO_TCP, name, value, len, true);
 		if (rc < 0)
 			return rc;
 	}
@@ -149,7 +162,10 @@ static int set_on_pair(int fd, const struct ipc_pair_name *pair, int level, int 
 {
 	struct pre_option option = pre_option_of(level, name);
 	switch (option.set) {
-	case PRE_OPT_TCP: return set_on_tcp(fd, pair, level, name, value, len);
+	case PRE_OPT_TCP: return set_on_tcp(fd, pair, level, name, value, len, false);
+	case PRE_OPT_TOLD:
+		return set_on_tcp(fd, pair, level, name, value, len,
+				  is_in_range(&option, value, len));
 	case PRE_OPT_PUSHING: return set_pushing(fd, pair, name, value, len);
 	case PRE_OPT_REFUSED: return -option.error;
 	case PRE_OPT_LOCAL:
