@@ -1026,6 +1026,7 @@ int smcrd_new(struct config *config, const struct config_source *source, struct 
 	*config = (struct config){ 0 };
 	raise_descriptor_limit();
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a log or a memfd over RLIMIT_FSIZE is an error like others */
 	int error = bring_up(smcrd, source, ret_error);
 	if (error) {
 		smcrd_free(smcrd);

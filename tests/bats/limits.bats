@@ -172,3 +172,19 @@ told_at_least() {
 	talk_kill flood
 	until_true 10 shows a info '.tcp_option.listeners == 2'
 }
+
+@test "a limit of the length of files ends no smcrd: what cannot be written is left out, and connections go on" {
+	two_daemons
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001
+	prlimit --pid "$SMCRD_PID_a" --fsize=1: # shorter than the log, and than the memory that programs map
+	smcrctl_on a log trace all >/dev/null
+	size=$(stat -c %s "$HOSTS_DIR/a.log")
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 10000000
+	[ "$(stat -c %s "$HOSTS_DIR/a.log")" = "$size" ]
+	# later it can be written again
+	prlimit --pid "$SMCRD_PID_a" --fsize=unlimited:
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001
+	[ "$(stat -c %s "$HOSTS_DIR/a.log")" -gt "$size" ]
+}
