@@ -59,6 +59,7 @@ hosts_sweep() {
 		[ -z "$pids" ] || kill -KILL $pids 2>/dev/null
 		ip netns del "$host" 2>/dev/null
 	done
+	hosts_disk_gone "$dir"
 	rm -rf "$dir"
 }
 
@@ -72,6 +73,19 @@ hosts_down() {
 		wait
 	} 2>/dev/null
 	HOSTS_ID=
+}
+
+# hosts_disk OPTIONS: make $HOSTS_DIR/disk, a small file system in memory with these options of mount(8).
+hosts_disk() {
+	mkdir -p "$HOSTS_DIR/disk"
+	mount -t tmpfs -o "$1" tmpfs "$HOSTS_DIR/disk"
+}
+
+# hosts_disk_gone [DIR]: remove it, if it is there, even if a process uses it.
+hosts_disk_gone() {
+	local disk=${1:-$HOSTS_DIR}/disk
+	! mountpoint -q "$disk" || umount --lazy "$disk"
+	rm -rf "$disk"
 }
 
 # hosts_exec HOST COMMAND..: in a subshell, become COMMAND on a host. COMMAND must not inherit the guard's pipe: the
