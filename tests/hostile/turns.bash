@@ -10,18 +10,18 @@ lateness_start() {
 	mkfifo "$HOSTS_DIR/lateness.in"
 	exec {LATENESS}<>"$HOSTS_DIR/lateness.in"
 	# In a namespace of the suite, so that it ends with that.
-	hosts_exec sw "$TOOLS/lateness" "$SMCRD_PID_a" "$SMCRD_PID_b" <"$HOSTS_DIR/lateness.in" \
+	hosts_exec sw "$TOOLS/lateness" "$SMCRD_PID_a" "$SMCRD_PID_b" "$SMCRD_PID_a" "$SMCRD_PID_b" <"$HOSTS_DIR/lateness.in" \
 		>"$HOSTS_DIR/lateness.txt" 2>&1 {LATENESS}>&- &
 	until_true 10 grep -q '^ready' "$HOSTS_DIR/lateness.txt"
 }
 
-# lateness LABEL LENGTH LENGTH: print "LATE WAIT WAIT" in microseconds since the last call: the longest delay of a
-# process that wanted to wake up, and how long the daemons of hosts a and b had to wait for a processor within these
-# lengths of time, at most. Use each label once.
+# lateness LABEL TOOLS TOOLS ALL ALL: print "LATE WAIT WAIT WAIT WAIT" in microseconds since the last call: the longest delay of
+# a process that wanted to wake up, and how long the daemons of hosts a and b had to wait for a processor within these
+# lengths of time, at most. The lengths are those of the longest turns for tools, and of all. Use each label once.
 lateness() {
 	echo "$*" >&"$LATENESS"
 	until_true 10 grep -q "^$1 .*waits" "$HOSTS_DIR/lateness.txt"
-	awk -v label="$1" '$1 == label { print $3, $5, $6 }' "$HOSTS_DIR/lateness.txt"
+	awk -v label="$1" '$1 == label { print $3, $5, $6, $7, $8 }' "$HOSTS_DIR/lateness.txt"
 }
 
 # turns HOST: print "KIND LONGEST MANY" for each kind of work of its smcrd: the longest turn so far in microseconds, and
@@ -43,18 +43,18 @@ turns_of() {
 		END { print "host " host ": longest turns so far" said "; longer than 5 ms now:" (more ? more : " none") }' "$2" "$3"
 }
 
-# tools_grown BEFORE NOW: print the longest turn for tools if there was none as long before, else 0. smcrd tells the
-# longest one since it was started: one that was as long as an earlier one has been judged then.
-tools_grown() {
-	awk 'FILENAME == ARGV[1] { if ($1 == "tools") before = $2; next }
-		$1 == "tools" && $2 > before { grown = $2 }
-		END { print grown + 0 }' "$1" "$2"
+# grown KIND BEFORE NOW: print the longest turn of this kind (all: of any) if there was none of its kind as long before,
+# else 0. smcrd tells the longest ones since it was started: one that was as long as an earlier one has been judged then.
+grown() {
+	awk -v kind="$1" 'FILENAME == ARGV[1] { before[$1] = $2; next }
+		(kind == "all" || kind == $1) && $2 > before[$1] && $2 > grown { grown = $2 }
+		END { print grown + 0 }' "$2" "$3"
 }
 
 # judge_turns LABEL: TURNS_SAID gets a line for each daemon, TURNS_WRONG what is wrong with those of hosts a and b.
 judge_turns() {
 	local host pid file late wait
-	local -A tools=([a]=0 [b]=0) waits=()
+	local -A tools=([a]=0 [b]=0) all=([a]=0 [b]=0) waits=() all_waits=()
 	TURNS_SAID=() TURNS_WRONG=()
 	for host in a b c; do
 		pid=SMCRD_PID_$host
@@ -62,17 +62,20 @@ judge_turns() {
 		[ -e "$file" ] || : >"$file"
 		if turns "$host" >"$file.now" 2>/dev/null && [ -s "$file.now" ]; then
 			TURNS_SAID+=("$(turns_of "$host" "$file" "$file.now")")
-			tools[$host]=$(tools_grown "$file" "$file.now")
+			tools[$host]=$(grown tools "$file" "$file.now")
+			all[$host]=$(grown all "$file" "$file.now")
 			mv "$file.now" "$file"
 		else
 			TURNS_SAID+=("host $host: no answer")
 		fi
 	done
-	read -r late "waits[a]" "waits[b]" < <(lateness "$1" "${tools[a]}" "${tools[b]}") || {
+	read -r late "waits[a]" "waits[b]" "all_waits[a]" "all_waits[b]" \
+		< <(lateness "$1" "${tools[a]}" "${tools[b]}" "${all[a]}" "${all[b]}") || {
 		TURNS_WRONG+=("nothing measures how late the machine is: $(tail -n 1 "$HOSTS_DIR/lateness.txt")")
 		return
 	}
-	TURNS_SAID+=("machine: up to $((late / 1000)) ms late")
+	TURNS_SAID+=("machine: up to $((late / 1000)) ms late; no processor for up to $((all_waits[a] / 1000)) of\
+ $((all[a] / 1000)) ms on host a, $((all_waits[b] / 1000)) of $((all[b] / 1000)) ms on host b")
 	case $quick$HOSTS_BUILD in
 	yes* | */san) return ;; # other tests run at the same time; sanitizers make everything longer
 	esac
