@@ -10,18 +10,19 @@ lateness_start() {
 	mkfifo "$HOSTS_DIR/lateness.in"
 	exec {LATENESS}<>"$HOSTS_DIR/lateness.in"
 	# In a namespace of the suite, so that it ends with that.
-	hosts_exec sw "$TOOLS/lateness" "$SMCRD_PID_a" "$SMCRD_PID_b" "$SMCRD_PID_a" "$SMCRD_PID_b" <"$HOSTS_DIR/lateness.in" \
-		>"$HOSTS_DIR/lateness.txt" 2>&1 {LATENESS}>&- &
+	hosts_exec sw "$TOOLS/lateness" "$SMCRD_PID_a" "$SMCRD_PID_b" "$SMCRD_PID_a" "$SMCRD_PID_b" "$SMCRD_PID_a" \
+		"$SMCRD_PID_b" <"$HOSTS_DIR/lateness.in" >"$HOSTS_DIR/lateness.txt" 2>&1 {LATENESS}>&- &
 	until_true 10 grep -q '^ready' "$HOSTS_DIR/lateness.txt"
 }
 
-# lateness LABEL TOOLS TOOLS ALL ALL: print "LATE WAIT WAIT WAIT WAIT" in microseconds since the last call: the longest delay of
-# a process that wanted to wake up, and how long the daemons of hosts a and b had to wait for a processor within these
-# lengths of time, at most. The lengths are those of the longest turns for tools, and of all. Use each label once.
+# lateness LABEL TOOLS TOOLS ALL ALL GAP GAP: print "LATE WAIT WAIT WAIT WAIT WAIT WAIT" in microseconds since the last call: the
+# longest delay of a process that wanted to wake up, and how long the daemons of hosts a and b had to wait for a processor
+# within these lengths of time, at most. The lengths are those of the longest turns for tools, of the longest turns of
+# all, and of the longest gap. Use each label once.
 lateness() {
 	echo "$*" >&"$LATENESS"
 	until_true 10 grep -q "^$1 .*waits" "$HOSTS_DIR/lateness.txt"
-	awk -v label="$1" '$1 == label { print $3, $5, $6, $7, $8 }' "$HOSTS_DIR/lateness.txt"
+	awk -v label="$1" '$1 == label { print $3, $5, $6, $7, $8, $9, $10 }' "$HOSTS_DIR/lateness.txt"
 }
 
 # turns HOST: print "KIND LONGEST MANY" for each kind of work of its smcrd: the longest turn so far in microseconds, and
@@ -51,11 +52,12 @@ grown() {
 		END { print grown + 0 }' "$2" "$3"
 }
 
-# judge_turns LABEL: TURNS_SAID gets a line for each daemon, TURNS_WRONG what is wrong with those of hosts a and b.
+# judge_turns LABEL GAP: TURNS_SAID gets a line for each daemon, TURNS_WRONG what is wrong with those of hosts a and b.
+# GAP_WAITS becomes the time, in milliseconds, that both may have waited for a processor within GAP milliseconds.
 judge_turns() {
-	local host pid file late wait
+	local host pid file late wait gap=$(($2 * 1000)) gap_a gap_b
 	local -A tools=([a]=0 [b]=0) all=([a]=0 [b]=0) waits=() all_waits=()
-	TURNS_SAID=() TURNS_WRONG=()
+	TURNS_SAID=() TURNS_WRONG=() GAP_WAITS=0
 	for host in a b c; do
 		pid=SMCRD_PID_$host
 		file=$HOSTS_DIR/turns-$host-${!pid}.txt
@@ -69,11 +71,12 @@ judge_turns() {
 			TURNS_SAID+=("host $host: no answer")
 		fi
 	done
-	read -r late "waits[a]" "waits[b]" "all_waits[a]" "all_waits[b]" \
-		< <(lateness "$1" "${tools[a]}" "${tools[b]}" "${all[a]}" "${all[b]}") || {
+	read -r late "waits[a]" "waits[b]" "all_waits[a]" "all_waits[b]" gap_a gap_b \
+		< <(lateness "$1" "${tools[a]}" "${tools[b]}" "${all[a]}" "${all[b]}" "$gap" "$gap") || {
 		TURNS_WRONG+=("nothing measures how late the machine is: $(tail -n 1 "$HOSTS_DIR/lateness.txt")")
 		return
 	}
+	GAP_WAITS=$(((gap_a + gap_b) / 1000))
 	TURNS_SAID+=("machine: up to $((late / 1000)) ms late; no processor for up to $((all_waits[a] / 1000)) of\
  $((all[a] / 1000)) ms on host a, $((all_waits[b] / 1000)) of $((all[b] / 1000)) ms on host b")
 	case $quick$HOSTS_BUILD in
