@@ -128,7 +128,7 @@ static uint64_t most_waited(const struct process *process, uint64_t length_us)
 		uint64_t waited = samples[j].waited_us - samples[i].waited_us;
 		most = waited > most ? waited : most;
 	}
-	return most;
+	return most < length_us ? most : length_us; /* samples may be further apart */
 }
 
 static void answer(char *line)
