@@ -20,6 +20,5 @@ cpython_suite() {
 	    print(case.get("name").removeprefix("test."), kinds[0] if kinds else "ok", sep="\t")
 	END
 	[ -s outcomes ] || fault "the suite does not end in order: $(tail -n 1 "$suite.log")"
-	sort -u outcomes | awk -F'\t' '{ v[$1] = v[$1] (v[$1] == "" ? "" : " ") $2 }
-		END { for (n in v) print n "\t" v[n] }' | sort >>"$OUT/results"
+	outcomes outcomes
 }

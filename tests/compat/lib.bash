@@ -50,6 +50,18 @@ fault() {
 	echo "$*" >>"$OUT/faults"
 }
 
+# outcomes FILE: record the results of a suite's tests, lines of NAME, a tab and VALUE. Of a name that is there several
+# times, the values together are the result.
+outcomes() {
+	sort -u "$1" | awk -F'\t' '{ v[$1] = v[$1] (v[$1] == "" ? "" : " ") $2 }
+		END { for (n in v) print n "\t" v[n] }' | sort >>"$OUT/results"
+}
+
+# source_tree: print where the program's Debian source is (source.bash)
+source_tree() {
+	echo "$OUT/../source/tree"
+}
+
 # status NAME COMMAND..: run the command; its exit status is a result.
 status() {
 	local name=$1 rc=0

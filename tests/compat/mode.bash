@@ -9,8 +9,8 @@
 #   smcr        everything under smcr-run, smcrd on both
 #
 # A program's file sets ABOUT, PACKAGES (the version of the first is shown), LIMIT (seconds for a mode), QUICK,
-# NO_SMCR (a sentence why none of its connections can be SMC-R; without it there has to be one), and defines
-# run(). This can use hosts a and b, their addresses SERVER and CLIENT, a temporary directory DIR that any user
+# NO_SMCR (a sentence why none of its connections can be SMC-R; without it there has to be one), SOURCE with build()
+# if it needs a package's source (source.bash), and defines run(). This can use hosts a and b, their addresses SERVER and CLIENT, a temporary directory DIR that any user
 # may enter, and the functions of lib.bash and scripts/hosts.bash.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
