@@ -3,11 +3,12 @@
 # Fetch and build the tests that a program's Debian source has, for a program whose file sets SOURCE.
 # usage: source.bash PROGRAM DIRECTORY
 #
-#   SOURCE    an installed package; its source comes from Debian, in the same version
+#   SOURCE    an installed package; its source comes from Debian, in the same version if it is there
 #   build()   run in the directory of the source, with the package installed
 #
-# The source is unpacked in DIRECTORY/tree. apt's lists for it are in DIRECTORY too, so that the machine's package
-# sources stay as they are. Does nothing if everything is there and the program's file is no newer.
+# The source is unpacked in DIRECTORY/tree, and what was downloaded is kept. apt's lists for it are in DIRECTORY too, so
+# that the machine's package sources stay as they are. Does nothing if everything is there and the program's file is no
+# newer.
 set -euo pipefail
 program=$1
 mkdir -p "$2"
@@ -32,7 +33,7 @@ debian_sources() {
 
 # fetch: download the source to $dir/archives
 fetch() {
-	local list apt
+	local list lists apt try
 	list=$(debian_sources)
 	if [ -z "$list" ]; then # nobody has fetched the machine's lists yet
 		apt-get -qq -o Acquire::Retries=3 update
@@ -45,13 +46,22 @@ fetch() {
 	rm -rf "$dir"
 	mkdir -p "$dir/apt/lists/partial" "$dir/apt/archives/partial" "$dir/archives"
 	printf '%s\n' "$list" >"$dir/apt/sources.list"
-	apt=(apt-get -qq -o Acquire::Retries=3 -o Dir::Etc::SourceList="$dir/apt/sources.list"
-		-o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists="$dir/apt/lists" -o Dir::Cache="$dir/apt"
-		-o APT::Sandbox::User=root)
+	lists=(-o Dir::Etc::SourceList="$dir/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null
+		-o Dir::State::Lists="$dir/apt/lists" -o Dir::Cache="$dir/apt")
+	apt=(apt-get -qq "${lists[@]}" -o Acquire::Retries=3 -o APT::Sandbox::User=root)
 	"${apt[@]}" update
 	cd "$dir/archives"
-	# The archive keeps no source of a version that was replaced. Its newer source has nearly the same tests.
-	"${apt[@]}" source --download-only "$name=$version" || "${apt[@]}" source --download-only "$name"
+	# The archive may not have the source of a version that was replaced, or may list versions whose files are gone. The
+	# tests of another version of the same release are nearly the same.
+	while read -r try; do
+		rm -f ./*.dsc
+		! "${apt[@]}" source --download-only "$name=$try" </dev/null || break
+		try=
+	done < <(echo "$version" && apt-cache "${lists[@]}" showsrc --only-source "$name" | sed -n 's/^Version: //p')
+	[ -n "$try" ] || {
+		echo "compat: Debian's archive has no source of $name" >&2
+		return 1
+	}
 	rm -rf "$dir/apt"
 	touch "$dir/fetched-$version"
 }
