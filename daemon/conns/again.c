@@ -42,11 +42,39 @@ static void repeat_syns(struct client_conn *conn, int times)
 	setsockopt(conn->tcp, IPPROTO_TCP, TCP_SYNCNT, &times, sizeof(times));
 }
 
-/* The program's connect() has succeeded. With TCP it would wait for its server for as long as it
- * likes. */
+/* How long TCP tries to send bytes, in milliseconds, if the program does not say: the time that it
+ * takes to send them again net.ipv4.tcp_retries2 times, of which 15 is the default. */
+#define RETRIES_MS (924 * 1000ull)
+
+/*
+ * How long a TCP connection would wait for a server that answers nothing, in milliseconds. The
+ * program's connect() has succeeded. As long as it only waits there is no limit, but for the
+ * keepalives that it wants; bytes that it has written are sent again for some time; and when it has
+ * closed and has written nothing, nobody waits.
+ */
+static uint64_t patience_ms(struct client_conn *conn)
+{
+	const int tcp = conn->tcp;
+	const int user_ms = sockopt_number(tcp, IPPROTO_TCP, TCP_USER_TIMEOUT);
+	const bool closed = pair_closed(&conn->pair);
+	if (pair_pending(&conn->pair) > 0 && user_ms > 0)
+		return (uint64_t)user_ms;
+	if (pair_pending(&conn->pair) > 0)
+		return closed ? conn->conns->config.limits.close_wait_ms : RETRIES_MS;
+	if (closed)
+		return 0;
+	if (!sockopt_number(tcp, SOL_SOCKET, SO_KEEPALIVE))
+		return UINT64_MAX;
+	const int probes_s = sockopt_number(tcp, IPPROTO_TCP, TCP_KEEPCNT) *
+			     sockopt_number(tcp, IPPROTO_TCP, TCP_KEEPINTVL);
+	return (uint64_t)(sockopt_number(tcp, IPPROTO_TCP, TCP_KEEPIDLE) + probes_s) * 1000;
+}
+
+/* A server that answers no SYN may just be late. */
 static bool goes_on(struct client_conn *conn, int error)
 {
 	return error == ETIMEDOUT && conn->pair.fd >= 0 && !conn->conns->stopped &&
+	       conns_now_ms() - conn->again_since_ms < patience_ms(conn) &&
 	       connect_again(conn) == 0;
 }
 
@@ -83,6 +111,7 @@ void again_or_fail(struct client_conn *conn, int error, uint32_t reason)
 	conn_let_go_of_tcp(conn);
 	conn->phase = PHASE_AGAIN;
 	conn->again = true;
+	conn->again_since_ms = conns_now_ms();
 	conn->error = 0;
 	note_failure(conn, error, reason);
 	conn->syn_retries = sockopt_number(conn->tcp, IPPROTO_TCP, TCP_SYNCNT);

@@ -103,8 +103,9 @@ static void write_now(int priority, const struct iovec *fields, int num)
 	struct iovec all[LOG_MAX_FIELDS + 2];
 	char level[] = "PRIORITY=0";
 	level[sizeof(level) - 2] = (char)('0' + priority);
-	memcpy(all, fields, (size_t)num * sizeof(fields[0]));
-	all[num] = (struct iovec){ level, sizeof(level) - 1 };
+	all[0] = fields[0];
+	all[1] = (struct iovec){ level, sizeof(level) - 1 };
+	memcpy(all + 2, fields + 1, (size_t)(num - 1) * sizeof(fields[0]));
 	sd_journal_sendv(all, num + 1);
 }
 

@@ -46,9 +46,11 @@ bool answers_send_failed(int fd)
 
 bool answers_send_would_fail(int fd)
 {
-	struct pollfd pfd = { .fd = fd };
+	const struct timespec now = { 0 };
+	short revents;
 	int saved = errno;
-	bool fails = poll(&pfd, 1, 0) > 0 && pfd.revents & POLLERR && answers_send_failed(fd);
+	bool fails = sys_poll_one(fd, 0, &now, &revents) > 0 && revents & POLLERR &&
+		     answers_send_failed(fd);
 	if (!fails)
 		errno = saved;
 	return fails;

@@ -15,6 +15,7 @@
 #include "lib/preload/wait_all.h"
 #include "lib/smcr/calls.h"
 #include "lib/smcr/next.h"
+#include "lib/smcr/pair.h"
 #include "lib/smcr/path.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -125,6 +126,14 @@ static void each_descriptor(const struct msghdr *msg, void (*note)(int fd))
 	}
 }
 
+/* The number may have been in use before. */
+static void note_received(int fd)
+{
+	pre_path_forget(fd);
+	if (pre_pair_is_named(fd))
+		pre_path_note_pair(fd);
+}
+
 /* Who receives it, perhaps this process, has another descriptor of it. */
 static void note_passed(int fd)
 {
@@ -154,13 +163,12 @@ static ssize_t kernel_recvmsg(int fd, struct msghdr *msg, int flags)
 	if (is_unusual(flags) && msg && msg->msg_iovlen <= INT32_MAX &&
 	    answers_receive(fd, data_length(msg->msg_iov, (int)msg->msg_iovlen), flags, &n))
 		return bytes_only(msg, n);
-	if (flags & MSG_WAITALL && msg && msg->msg_iovlen <= INT32_MAX &&
+	if (flags & MSG_WAITALL && pre_pair_is_named(fd) && msg && msg->msg_iovlen <= INT32_MAX &&
 	    wait_all_receive(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
 		return bytes_only(msg, n);
 	n = pre_next.recvmsg(fd, msg, flags);
 	if (n >= 0 && msg && msg->msg_controllen > 0)
-		/* Their numbers may have been in use before. */
-		each_descriptor(msg, pre_path_forget);
+		each_descriptor(msg, note_received);
 	return n;
 }
 
@@ -204,6 +212,14 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *restrict buf, size_t len, size_t siz
 
 /* ---- sending */
 
+/* The result of a call on a descriptor that is not known as a pair end, but may be one. */
+static ssize_t sent(int fd, ssize_t n)
+{
+	if (n < 0 && errno == EPIPE)
+		answers_send_failed(fd);
+	return n;
+}
+
 /*
  * TCP reports a reset to the call that comes next; only the calls after that give EPIPE, with
  * SIGPIPE. A pair end gives EPIPE at once. So calls on pair ends ask for no signal, and a call that
@@ -231,17 +247,12 @@ static bool write_quietly(int fd, const struct iovec *iov, int count, ssize_t *r
 }
 
 /* write() or writev() by the kernel. @param quiet  out: the call has asked for no signal */
-static ssize_t kernel_write(int fd, const struct iovec *iov, int count, bool *quiet)
+static ssize_t write_to_pair(int fd, const struct iovec *iov, int count, bool *quiet)
 {
 	ssize_t n;
-	*quiet = pre_path_is_pair(fd) && data_length(iov, count) > 0;
-	if (send_all(fd, iov, count, *quiet ? MSG_NOSIGNAL : 0, &n))
-		return n;
-	*quiet = *quiet && write_quietly(fd, iov, count, &n);
-	if (*quiet)
-		return n;
-	return count == 1 ? pre_next.write(fd, iov->iov_base, iov->iov_len)
-			  : pre_next.writev(fd, iov, count);
+	*quiet = data_length(iov, count) > 0 &&
+		 (send_all(fd, iov, count, MSG_NOSIGNAL, &n) || write_quietly(fd, iov, count, &n));
+	return *quiet ? n : pre_next.writev(fd, iov, count);
 }
 
 EXPORT ssize_t write(int fd, const void *buf, size_t len)
@@ -249,10 +260,10 @@ EXPORT ssize_t write(int fd, const void *buf, size_t len)
 	struct iovec iov = one(buf, len);
 	bool quiet = false;
 	ssize_t n;
-	if (!pre_path_concerns(fd))
-		n = kernel_write(fd, &iov, 1, &quiet);
-	else if (!data_send(fd, &iov, 1, 0, &n))
-		n = moved(fd, kernel_write(fd, &iov, 1, &quiet));
+	if (!pre_path_is_pair(fd))
+		return sent(fd, pre_next.write(fd, buf, len));
+	if (!pre_path_concerns(fd) || !data_send(fd, &iov, 1, 0, &n))
+		n = moved(fd, write_to_pair(fd, &iov, 1, &quiet));
 	return must_repeat(fd, n, quiet) ? pre_next.write(fd, buf, len) : n;
 }
 
@@ -260,14 +271,14 @@ EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
 {
 	bool quiet = false;
 	ssize_t n;
-	if (!pre_path_concerns(fd))
-		n = kernel_write(fd, iov, count, &quiet);
-	else if (!data_send(fd, iov, count, 0, &n))
-		n = moved(fd, kernel_write(fd, iov, count, &quiet));
+	if (!pre_path_is_pair(fd))
+		return sent(fd, pre_next.writev(fd, iov, count));
+	if (!pre_path_concerns(fd) || !data_send(fd, iov, count, 0, &n))
+		n = moved(fd, write_to_pair(fd, iov, count, &quiet));
 	return must_repeat(fd, n, quiet) ? pre_next.writev(fd, iov, count) : n;
 }
 
-static ssize_t kernel_send(int fd, const struct iovec *iov, int flags)
+static ssize_t send_to_pair(int fd, const struct iovec *iov, int flags)
 {
 	ssize_t n;
 	flags |= MSG_NOSIGNAL;
@@ -280,10 +291,10 @@ EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 {
 	struct iovec iov = one(buf, len);
 	ssize_t n;
-	if (!pre_path_concerns(fd))
-		n = kernel_send(fd, &iov, flags);
-	else if (!data_send(fd, &iov, 1, flags, &n))
-		n = moved(fd, kernel_send(fd, &iov, flags));
+	if (!pre_path_is_pair(fd))
+		return sent(fd, pre_next.send(fd, buf, len, flags));
+	if (!pre_path_concerns(fd) || !data_send(fd, &iov, 1, flags, &n))
+		n = moved(fd, send_to_pair(fd, &iov, flags));
 	return must_repeat(fd, n, !(flags & MSG_NOSIGNAL)) ? pre_next.send(fd, buf, len, flags) : n;
 }
 
@@ -313,14 +324,20 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, __CONST_SO
 	return send(fd, buf, len, flags);
 }
 
-static ssize_t kernel_sendmsg(int fd, const struct msghdr *msg, int flags)
+static ssize_t send_message_to_pair(int fd, const struct msghdr *msg, int flags)
 {
 	ssize_t n;
 	flags |= MSG_NOSIGNAL;
 	if (is_plain(msg) && msg->msg_iovlen <= INT32_MAX &&
 	    send_all(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
 		return n;
-	n = pre_next.sendmsg(fd, msg, flags);
+	return pre_next.sendmsg(fd, msg, flags);
+}
+
+/* A socket that is no pair end may pass descriptors. */
+static ssize_t send_with_descriptors(int fd, const struct msghdr *msg, int flags)
+{
+	ssize_t n = pre_next.sendmsg(fd, msg, flags);
 	if (n >= 0 && msg && msg->msg_controllen > 0)
 		each_descriptor(msg, note_passed);
 	return n;
@@ -329,9 +346,11 @@ static ssize_t kernel_sendmsg(int fd, const struct msghdr *msg, int flags)
 static ssize_t send_message(int fd, const struct msghdr *msg, int flags)
 {
 	ssize_t n;
+	if (!pre_path_is_pair(fd))
+		return sent(fd, send_with_descriptors(fd, msg, flags));
 	if (!pre_path_concerns(fd) || !is_plain(msg) || msg->msg_iovlen > INT32_MAX ||
 	    !data_send(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
-		n = moved(fd, kernel_sendmsg(fd, msg, flags));
+		n = moved(fd, send_message_to_pair(fd, msg, flags));
 	return must_repeat(fd, n, !(flags & MSG_NOSIGNAL)) ? pre_next.sendmsg(fd, msg, flags) : n;
 }
 
@@ -350,10 +369,10 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 	return send_message(fd, &unaddressed, flags);
 }
 
-static ssize_t kernel_sendfile(int out, int in, off_t *offset, size_t len)
+static ssize_t send_file_to_pair(int out, int in, off_t *offset, size_t len)
 {
 	ssize_t n;
-	if (pre_path_is_pair(out) && answers_send_would_fail(out))
+	if (answers_send_would_fail(out))
 		return -1;
 	return send_all_file(out, in, offset, len, &n) ? n
 						       : pre_next.sendfile(out, in, offset, len);
@@ -362,8 +381,10 @@ static ssize_t kernel_sendfile(int out, int in, off_t *offset, size_t len)
 EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t len)
 {
 	ssize_t n;
+	if (!pre_path_is_pair(out))
+		return sent(out, pre_next.sendfile(out, in, offset, len));
 	if (!pre_path_concerns(out) || !data_send_file(out, in, offset, len, &n))
-		n = moved(out, kernel_sendfile(out, in, offset, len));
+		n = moved(out, send_file_to_pair(out, in, offset, len));
 	return must_repeat(out, n, false) ? -1 : n;
 }
 

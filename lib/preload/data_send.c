@@ -7,8 +7,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/param.h>
 
 #include "lib/preload/data.h"
+#include "lib/preload/send_all.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/path.h"
 #include "lib/smcr/sys.h"
@@ -263,12 +265,11 @@ static bool has_room(void *arg)
  * point. */
 static bool wait_for_pair(struct writing *w)
 {
-	struct pollfd pfd = { .fd = w->fd, .events = POLLOUT };
-	int limit = data_send_limit_ms(w->fd);
+	const int limit_ms = data_send_limit_ms(w->fd);
 	pre_path_put(w->path);
-	int rc = poll(&pfd, 1, limit);
+	bool room = send_all_has_room(w->fd, limit_ms, true);
 	w->path = pre_path_get(w->fd);
-	return rc > 0;
+	return room;
 }
 
 /* ---- a call */
@@ -276,16 +277,19 @@ static bool wait_for_pair(struct writing *w)
 /* Something was written, but the memory cannot be used for the rest: the kernel writes it. */
 static void write_rest(struct writing *w)
 {
-	while (w->source.left > 0) {
+	const bool waits = !(w->flags & MSG_DONTWAIT) && !data_is_nonblocking(w->fd);
+	const int limit_ms = waits ? data_send_limit_ms(w->fd) : 0;
+	while (w->source.left > 0 && send_all_has_room(w->fd, limit_ms, false)) {
 		struct iovec iov[DATA_PIECES];
 		struct msghdr msg = { .msg_iov = iov };
 		off_t at = w->source.offset + (off_t)w->source.done;
+		const size_t part = MIN(w->source.left, SEND_ALL_PART);
 		ssize_t n;
 		if (w->source.iov) {
-			slice(&w->source, 0, w->source.left, iov, &msg.msg_iovlen);
+			slice(&w->source, 0, part, iov, &msg.msg_iovlen);
 			n = pre_next.sendmsg(w->fd, &msg, w->flags | MSG_NOSIGNAL);
 		} else {
-			n = pre_next.sendfile(w->fd, w->source.file, &at, w->source.left);
+			n = pre_next.sendfile(w->fd, w->source.file, &at, part);
 		}
 		if (n < 0)
 			w->error = -errno;

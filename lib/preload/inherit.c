@@ -7,6 +7,7 @@
 
 #include "lib/smcr/bar.h"
 #include "lib/smcr/pair.h"
+#include "lib/smcr/path.h"
 #include "lib/smcr/sys.h"
 
 #define LOWEST      1024 /* if /proc is not there, numbers below this are tried one by one */
@@ -101,18 +102,19 @@ static bool is_listener(int fd)
 	       pre_is_tcp(fd);
 }
 
-static bool look_for_one(int fd, void *arg)
+static bool note_kind(int fd, void *arg)
 {
 	(void)arg;
-	if (!is_listener(fd))
-		return true;
-	pre_note_listener();
-	return false;
+	if (is_listener(fd))
+		pre_note_listener();
+	else if (pre_pair_is_named(fd))
+		pre_path_note_pair(fd);
+	return true;
 }
 
 void inherit_open(void)
 {
-	walk(look_for_one, NULL);
+	walk(note_kind, NULL);
 }
 
 /* ---- barring */

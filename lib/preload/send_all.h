@@ -21,8 +21,13 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+/** What the kernel puts into one buffer of a Unix socket whose send buffer is as large as a pair's.
+ */
+#define SEND_ALL_PART ((size_t)32768)
+
 /**
  * send() of bytes that take more than one buffer.
+ * @param fd     in the table of pair ends (lib/smcr/path.h), which may be out of date
  * @param flags  as of send(); unusual ones are left to the kernel
  * @return false: the descriptor is no pair end, or the bytes fit into one buffer: call the kernel.
  *         Else `*ret` is the result for the program; errno changes only if that is -1
@@ -31,5 +36,14 @@ bool send_all(int fd, const struct iovec *iov, int count, int flags, ssize_t *re
 
 /** sendfile(), likewise. */
 bool send_all_file(int out, int in, off_t *offset, size_t len, ssize_t *ret);
+
+/**
+ * Wait until another part can be queued.
+ * @param limit_ms  milliseconds; -1: for ever
+ * @param cancellable  whether this is a cancellation point
+ * @return false: the call ends with what it has sent, because of an error, which the next call
+ * gets, a shutdown(), a signal, or the limit
+ */
+bool send_all_has_room(int fd, int limit_ms, bool cancellable);
 
 #endif

@@ -87,6 +87,12 @@ void pre_path_forget(int fd)
 		set_slot(fd, 0);
 }
 
+void pre_path_note_pair(int fd)
+{
+	if ((unsigned int)fd < PRE_PATH_SLOTS)
+		set_slot(fd, PRE_PATH_NONE);
+}
+
 void pre_path_note_socket(int fd)
 {
 	if ((unsigned int)fd < PRE_PATH_SLOTS)

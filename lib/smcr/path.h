@@ -76,6 +76,9 @@ static inline bool pre_path_is_pair(int fd)
 	return slot != 0 && slot != PRE_PATH_ALONE;
 }
 
+/** `fd` is a pair end that came by exec or was passed: it has no memory in this process. */
+void pre_path_note_pair(int fd);
+
 /** socket() has made `fd`. */
 void pre_path_note_socket(int fd);
 

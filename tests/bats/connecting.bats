@@ -188,23 +188,42 @@ early_client() {
 	[ "$(talk_hear server)" = ok ]
 }
 
+# drop_syns: as where the queue of a server that does not accept is full
+drop_syns() {
+	on a nft -f - <<-'END'
+		table ip full { chain in { type filter hook input priority 0;
+			tcp dport 7001 tcp flags & (syn | ack) == syn counter drop; }; }
+	END
+}
+
+dropped_syns() {
+	on a nft list table ip full | sed -n 's/.*packets \([0-9]*\).*/\1/p'
+}
+
 @test "a server that answers no SYN when the connection is made again: its client waits, as with TCP" {
 	two_daemons
 	on b sysctl -qw net.ipv4.tcp_syn_retries=1
 	late_server "$RUN"
 	early_client
 	tell client 'send early'
-	# as where the queue of a server that does not accept is full
-	on a nft -f - <<-'END'
-		table ip full { chain in { type filter hook input priority 0;
-			tcp dport 7001 tcp flags & (syn | ack) == syn counter drop; }; }
-	END
+	drop_syns
 	# the first SYN, its repetition, and the next connect()'s
-	until_true 30 eval '[ "$(on a nft list table ip full | sed -n "s/.*packets \([0-9]*\).*/\1/p")" -ge 3 ]'
+	until_true 30 eval '[ "$(dropped_syns)" -ge 3 ]'
 	shows b connection 'all(.state != "failed")'
 	on a nft delete table ip full
 	talk_send server accept
 	tell client rest early
 	[ "$(talk_hear server)" = ok ]
+}
+
+@test "a program that is killed while its connection is made again leaves nothing behind" {
+	two_daemons
+	on b sysctl -qw net.ipv4.tcp_syn_retries=1
+	late_server "$RUN"
+	early_client
+	drop_syns
+	until_true 30 eval '[ "$(dropped_syns)" -ge 3 ]'
+	talk_kill client KILL
+	until_true 20 shows b connection 'all(.ended)'
 }
 

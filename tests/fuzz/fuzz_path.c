@@ -20,6 +20,8 @@
 #include <sched.h>
 #include <time.h>
 
+#include "lib/smcr/sys.h"
+
 /* No call really waits, or a run would mostly wait: each look at the clock advances it by some
  * microseconds. */
 static int64_t clock_ns;
@@ -32,10 +34,13 @@ static int look_at_clock(clockid_t clock, struct timespec *ret_time)
 	return 0;
 }
 
-static int poll_at_once(struct pollfd *fds, nfds_t count, int timeout)
+/* Whoever would wait is interrupted by a signal. */
+static int poll_at_once(int fd, short events, const struct timespec *timeout, short *ret_revents)
 {
+	const struct timespec now = { 0 };
 	(void)timeout;
-	return poll(fds, count, 0);
+	int rc = sys_poll_one(fd, events, &now, ret_revents);
+	return rc == 0 ? -EINTR : rc;
 }
 
 static int yield_to_nobody(void)
@@ -44,14 +49,16 @@ static int yield_to_nobody(void)
 }
 
 #define clock_gettime look_at_clock
-#define poll          poll_at_once
+#define sys_poll_one  poll_at_once
 #define sched_yield   yield_to_nobody
 #include "lib/preload/data.c"
 #include "lib/preload/data_receive.c" /* with the atomic operations of meddle.h */
 #undef KNOWN_FLAGS
 #include "lib/preload/data_send.c"
+#undef KNOWN_FLAGS
+#include "lib/preload/send_all.c"
 #undef clock_gettime
-#undef poll
+#undef sys_poll_one
 #undef sched_yield
 
 #define RING_SIZE (16 * PATH_PAGE_SIZE)

@@ -692,7 +692,54 @@ static void long_send(enum way way, void *bytes, bool threaded)
 	close(fd);
 }
 
-static void reset_of_long_sends(void)
+/* Shut the socket when nothing more fits into it. */
+static void *shut_in_thread(void *arg)
+{
+	struct pollfd p = { .fd = *(int *)arg, .events = POLLOUT };
+	for (int full = 0; full < 20; usleep(10000))
+		full = poll(&p, 1, 0) == 0 ? full + 1 : 0;
+	shutdown(p.fd, SHUT_WR);
+	return NULL;
+}
+
+static void shutdown_of_a_long_send(void *bytes)
+{
+	puts("# shutdown() of another thread while a long send waits for room");
+	int fd = commanded("e");
+	pthread_t thread;
+	if (send(fd, "k", 1, 0) != 1 || pthread_create(&thread, NULL, shut_in_thread, &fd))
+		give_up("long send");
+	ssize_t n = send(fd, bytes, LONG, MSG_NOSIGNAL);
+	printf("send: %s\n", n > 0 && (size_t)n < LONG ? "a part" : "else");
+	pthread_join(thread, NULL);
+	result("send again", send(fd, bytes, 1, MSG_NOSIGNAL));
+	close(fd);
+}
+
+/* Long calls on other files are none of the library's business. */
+static void long_writes_elsewhere(void *bytes)
+{
+	puts("# long writes elsewhere");
+	int ends[2], file = memfd_create("file", MFD_CLOEXEC);
+	void *volatile bad = (void *)8; /* the compiler knows that nothing is there */
+	struct iovec nowhere[] = { { bytes, 40000 }, { bad, 40000 } };
+	result("socketpair", socketpair(AF_UNIX, SOCK_DGRAM, 0, ends));
+	errno = 77;
+	result("write", write(file, bytes, 40000));
+	number("errno", errno);
+	result("send", send(ends[0], bytes, 40000, 0));
+	number("errno", errno);
+	result("recv", recv(ends[1], bytes, LONG, 0));
+	result("writev of a bad list", writev(file, bad, 2));
+	result("writev of bad bytes", writev(ends[0], nowhere, 2));
+	result("sendmsg of a bad message", sendmsg(ends[0], bad, 0));
+	result("recvmsg of a bad message", recvmsg(ends[0], bad, MSG_WAITALL));
+	close(file);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void long_calls(void)
 {
 	puts("# a reset while a long send waits for room");
 	void *bytes = calloc(1, LONG);
@@ -702,6 +749,8 @@ static void reset_of_long_sends(void)
 		long_send(way, bytes, false);
 	for (int i = 0; i < 5; i++)
 		long_send(BY_SEND, bytes, true);
+	shutdown_of_a_long_send(bytes);
+	long_writes_elsewhere(bytes);
 	free(bytes);
 }
 
@@ -1110,7 +1159,7 @@ int main(int argc, char **argv)
 	shut_both_ways();
 	shut_for_reading();
 	after_reset();
-	reset_of_long_sends();
+	long_calls();
 	after_end();
 	what_tcp_tells();
 	device_controls();
