@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/preload/inherit.h"
 #include "lib/smcr/path.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
@@ -314,6 +315,23 @@ static void test_which_sockets_are_alone(void **state)
 	assert_int_equal(pre_net_connect(fd, &server), 0);
 	assert_true(pre_path_is_pair(fd));
 	close(pre_net_accept_plain(listener));
+	close(fd);
+}
+
+/* Pair ends that come by exec or are passed raise no SIGPIPE either where TCP would not. */
+static void test_pair_ends_of_others_are_known(void **state)
+{
+	(void)state;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	close(pre_net_accept_plain(listener));
+	int passed = pass_on(fd);
+	assert_true(pre_path_is_pair(passed));
+	assert_false(pre_path_concerns(passed));
+	pre_path_forget(fd); /* as after exec */
+	inherit_open();
+	assert_true(pre_path_is_pair(fd));
+	close(passed);
 	close(fd);
 }
 
@@ -824,6 +842,7 @@ int main(void)
 		TEST(test_file_state_moves),
 		TEST(test_dups_are_replaced_too),
 		TEST(test_which_sockets_are_alone),
+		TEST(test_pair_ends_of_others_are_known),
 		TEST(test_peer_without_option),
 		TEST(test_daemon_decides_for_tcp),
 		TEST(test_without_bpf_the_daemon_is_asked),
