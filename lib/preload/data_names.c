@@ -126,12 +126,11 @@ static void each_descriptor(const struct msghdr *msg, void (*note)(int fd))
 	}
 }
 
-/* The number may have been in use before. */
+/* It may be a pair end. Nobody is asked whether it is: the program may have forbidden itself all
+ * but a few system calls. */
 static void note_received(int fd)
 {
-	pre_path_forget(fd);
-	if (pre_pair_is_named(fd))
-		pre_path_note_pair(fd);
+	pre_path_note_pair(fd);
 }
 
 /* Who receives it, perhaps this process, has another descriptor of it. */
@@ -222,67 +221,60 @@ static ssize_t sent(int fd, ssize_t n)
 
 /*
  * TCP reports a reset to the call that comes next; only the calls after that give EPIPE, with
- * SIGPIPE. A pair end gives EPIPE at once. So calls on pair ends ask for no signal, and a call that
- * shall raise one is repeated: the connection is over, so the second call fails as the first one.
+ * SIGPIPE. A pair end gives EPIPE at once. So send() on a pair end asks for no signal, and a call
+ * that shall raise one is repeated: the connection is over, so the second call fails as the first.
  *
- * @param quiet  the call has asked for no signal
+ * write() cannot be told to raise no signal, and stays write(): a program may have forbidden itself
+ * other system calls, as sshd does before it knows its user.
+ *
  * @return true: repeat the call as the program has made it
  */
-static bool must_repeat(int fd, ssize_t n, bool quiet)
+static bool must_repeat(int fd, ssize_t n, int flags)
 {
-	return n < 0 && errno == EPIPE && !answers_send_failed(fd) && quiet;
+	return n < 0 && errno == EPIPE && !answers_send_failed(fd) && !(flags & MSG_NOSIGNAL);
 }
 
-/* write() without a signal. @return false: the number has another file now */
-static bool write_quietly(int fd, const struct iovec *iov, int count, ssize_t *ret)
-{
-	struct msghdr msg = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)count };
-	int saved = errno;
-	*ret = pre_next.sendmsg(fd, &msg, MSG_NOSIGNAL);
-	if (*ret >= 0 || errno != ENOTSOCK)
-		return true;
-	errno = saved;
-	pre_path_forget(fd);
-	return false;
-}
-
-/* write() or writev() by the kernel. @param quiet  out: the call has asked for no signal */
-static ssize_t write_to_pair(int fd, const struct iovec *iov, int count, bool *quiet)
+static ssize_t write_to_pair(int fd, const struct iovec *iov)
 {
 	ssize_t n;
-	*quiet = data_length(iov, count) > 0 &&
-		 (send_all(fd, iov, count, MSG_NOSIGNAL, &n) || write_quietly(fd, iov, count, &n));
-	return *quiet ? n : pre_next.writev(fd, iov, count);
+	return send_all(fd, SEND_ALL_WRITE, iov, 1, 0, &n)
+		       ? n
+		       : pre_next.write(fd, iov->iov_base, iov->iov_len);
 }
 
 EXPORT ssize_t write(int fd, const void *buf, size_t len)
 {
 	struct iovec iov = one(buf, len);
-	bool quiet = false;
 	ssize_t n;
 	if (!pre_path_is_pair(fd))
 		return sent(fd, pre_next.write(fd, buf, len));
 	if (!pre_path_concerns(fd) || !data_send(fd, &iov, 1, 0, &n))
-		n = moved(fd, write_to_pair(fd, &iov, 1, &quiet));
-	return must_repeat(fd, n, quiet) ? pre_next.write(fd, buf, len) : n;
+		n = moved(fd, write_to_pair(fd, &iov));
+	return sent(fd, n);
+}
+
+static ssize_t writev_to_pair(int fd, const struct iovec *iov, int count)
+{
+	ssize_t n;
+	return send_all(fd, SEND_ALL_WRITEV, iov, count, 0, &n) ? n
+								: pre_next.writev(fd, iov, count);
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
 {
-	bool quiet = false;
 	ssize_t n;
 	if (!pre_path_is_pair(fd))
 		return sent(fd, pre_next.writev(fd, iov, count));
 	if (!pre_path_concerns(fd) || !data_send(fd, iov, count, 0, &n))
-		n = moved(fd, write_to_pair(fd, iov, count, &quiet));
-	return must_repeat(fd, n, quiet) ? pre_next.writev(fd, iov, count) : n;
+		n = moved(fd, writev_to_pair(fd, iov, count));
+	return sent(fd, n);
 }
 
 static ssize_t send_to_pair(int fd, const struct iovec *iov, int flags)
 {
 	ssize_t n;
 	flags |= MSG_NOSIGNAL;
-	return send_all(fd, iov, 1, flags, &n)
+	return send_all(fd, SEND_ALL_SEND, iov, 1, flags, &n)
 		       ? n
 		       : pre_next.send(fd, iov->iov_base, iov->iov_len, flags);
 }
@@ -295,7 +287,7 @@ EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 		return sent(fd, pre_next.send(fd, buf, len, flags));
 	if (!pre_path_concerns(fd) || !data_send(fd, &iov, 1, flags, &n))
 		n = moved(fd, send_to_pair(fd, &iov, flags));
-	return must_repeat(fd, n, !(flags & MSG_NOSIGNAL)) ? pre_next.send(fd, buf, len, flags) : n;
+	return must_repeat(fd, n, flags) ? pre_next.send(fd, buf, len, flags) : n;
 }
 
 /* @return false: the call fails, errno is set */
@@ -329,7 +321,7 @@ static ssize_t send_message_to_pair(int fd, const struct msghdr *msg, int flags)
 	ssize_t n;
 	flags |= MSG_NOSIGNAL;
 	if (is_plain(msg) && msg->msg_iovlen <= INT32_MAX &&
-	    send_all(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
+	    send_all(fd, SEND_ALL_SENDMSG, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
 		return n;
 	return pre_next.sendmsg(fd, msg, flags);
 }
@@ -351,7 +343,7 @@ static ssize_t send_message(int fd, const struct msghdr *msg, int flags)
 	if (!pre_path_concerns(fd) || !is_plain(msg) || msg->msg_iovlen > INT32_MAX ||
 	    !data_send(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
 		n = moved(fd, send_message_to_pair(fd, msg, flags));
-	return must_repeat(fd, n, !(flags & MSG_NOSIGNAL)) ? pre_next.sendmsg(fd, msg, flags) : n;
+	return must_repeat(fd, n, flags) ? pre_next.sendmsg(fd, msg, flags) : n;
 }
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
@@ -385,7 +377,7 @@ EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t len)
 		return sent(out, pre_next.sendfile(out, in, offset, len));
 	if (!pre_path_concerns(out) || !data_send_file(out, in, offset, len, &n))
 		n = moved(out, send_file_to_pair(out, in, offset, len));
-	return must_repeat(out, n, false) ? -1 : n;
+	return sent(out, n);
 }
 
 /* ---- other names of these functions in the C library */

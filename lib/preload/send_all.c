@@ -44,7 +44,8 @@ static int look_for_room(int fd, int ms)
 	return rc < 0 ? rc : revents;
 }
 
-bool send_all_has_room(int fd, int limit_ms, bool cancellable)
+/* @param quiet  nothing may be sent to find out whether the socket is shut */
+static bool room_comes(int fd, int limit_ms, bool cancellable, bool quiet)
 {
 	for (int left = limit_ms;;) {
 		if (cancellable)
@@ -54,9 +55,14 @@ bool send_all_has_room(int fd, int limit_ms, bool cancellable)
 		if (events != 0)
 			return events == POLLOUT;
 		left -= left < 0 ? 0 : slice;
-		if (left == 0 || is_shut(fd))
+		if (left == 0 || (!quiet && is_shut(fd)))
 			return false;
 	}
+}
+
+bool send_all_has_room(int fd, int limit_ms, bool cancellable)
+{
+	return room_comes(fd, limit_ms, cancellable, false);
 }
 
 /* The end of a call that has sent `sent` bytes before a part failed. A reset is reported now, since
@@ -66,47 +72,82 @@ static ssize_t ended(size_t sent)
 	return sent > 0 && errno != ECONNRESET ? (ssize_t)sent : -1;
 }
 
-static ssize_t send_part(int fd, const struct iovec *iov, int count, size_t sent, size_t len,
-			 int flags)
+/* ---- send(), sendmsg(), write(), writev() */
+
+struct call {
+	int fd;
+	enum send_all_way way;
+	const struct iovec *iov;
+	int count;
+	size_t len;
+	int flags; /* of send() and sendmsg() */
+};
+
+/* Only a call that has sent nothing may wait in the kernel, or raise a signal. */
+static ssize_t send_part(const struct call *call, size_t sent)
 {
 	struct iovec pieces[DATA_PIECES];
 	struct msghdr msg = { .msg_iov = pieces };
-	data_slice(iov, count, sent, MIN(len - sent, SEND_ALL_PART), pieces, &msg.msg_iovlen);
-	/* Only a call that has sent nothing may wait in the kernel, or raise a signal. */
-	if (sent > 0)
-		flags |= MSG_DONTWAIT | MSG_NOSIGNAL;
-	return pre_next.sendmsg(fd, &msg, flags);
+	const int flags = call->flags | (sent > 0 ? MSG_DONTWAIT | MSG_NOSIGNAL : 0);
+	data_slice(call->iov, call->count, sent, MIN(call->len - sent, SEND_ALL_PART), pieces,
+		   &msg.msg_iovlen);
+	switch (call->way) {
+	case SEND_ALL_SEND:
+		return pre_next.send(call->fd, pieces[0].iov_base, pieces[0].iov_len, flags);
+	case SEND_ALL_WRITE: return pre_next.write(call->fd, pieces[0].iov_base, pieces[0].iov_len);
+	case SEND_ALL_WRITEV: return pre_next.writev(call->fd, pieces, (int)msg.msg_iovlen);
+	case SEND_ALL_SENDMSG: break;
+	}
+	return pre_next.sendmsg(call->fd, &msg, flags);
 }
 
-static ssize_t send_parts(int fd, const struct iovec *iov, int count, size_t len, int flags)
+static bool await_room(const struct call *call)
 {
+	const bool writes = call->way == SEND_ALL_WRITE || call->way == SEND_ALL_WRITEV;
+	const bool waits = may_wait(call->fd, call->flags);
+	return room_comes(call->fd, waits ? data_send_limit_ms(call->fd) : 0, true, writes);
+}
+
+/* write() cannot be told not to wait. It does not, where the socket has room. */
+static ssize_t send_parts(const struct call *call)
+{
+	const bool writes = call->way == SEND_ALL_WRITE || call->way == SEND_ALL_WRITEV;
 	size_t sent = 0;
-	while (sent < len) {
-		ssize_t n = send_part(fd, iov, count, sent, len, flags);
+	while (sent < call->len) {
+		if (writes && sent > 0 && !await_room(call))
+			break;
+		ssize_t n = send_part(call, sent);
 		if (n > 0)
 			sent += (size_t)n;
 		else if (n == 0 || sent == 0 || errno != EAGAIN)
 			return ended(sent);
-		else if (!may_wait(fd, flags) ||
-			 !send_all_has_room(fd, data_send_limit_ms(fd), true))
+		else if (!writes && !await_room(call))
 			break;
 	}
 	return (ssize_t)sent;
 }
 
-bool send_all(int fd, const struct iovec *iov, int count, int flags, ssize_t *ret)
+bool send_all(int fd, enum send_all_way way, const struct iovec *iov, int count, int flags,
+	      ssize_t *ret)
 {
 	const int saved = errno;
-	const size_t len = MIN(data_length(iov, count), CALL_MAX);
-	if (len <= SEND_ALL_PART || flags & ~KNOWN_FLAGS || !pre_pair_is_named(fd)) {
+	const struct call call = { .fd = fd,
+				   .way = way,
+				   .iov = iov,
+				   .count = count,
+				   .len = MIN(data_length(iov, count), CALL_MAX),
+				   .flags = flags };
+	if (call.len <= SEND_ALL_PART || flags & ~KNOWN_FLAGS || !pre_pair_is_named(fd)) {
 		errno = saved;
 		return false;
 	}
-	*ret = send_parts(fd, iov, count, len, flags);
+	*ret = send_parts(&call);
 	if (*ret >= 0)
 		errno = saved;
 	return true;
 }
+
+/* ---- sendfile() */
 
 /* sendfile() cannot be told not to wait. It does not, where the socket has room. */
 static ssize_t send_file_parts(int out, int in, off_t *offset, size_t len)

@@ -25,14 +25,19 @@
  */
 #define SEND_ALL_PART ((size_t)32768)
 
+/** The program's call, by which each part is sent too: the program may have forbidden itself other
+ * system calls. */
+enum send_all_way { SEND_ALL_SEND, SEND_ALL_SENDMSG, SEND_ALL_WRITE, SEND_ALL_WRITEV };
+
 /**
- * send() of bytes that take more than one buffer.
+ * A call that sends bytes which take more than one buffer.
  * @param fd     in the table of pair ends (lib/smcr/path.h), which may be out of date
- * @param flags  as of send(); unusual ones are left to the kernel
+ * @param flags  as of send(), 0 for write(); unusual ones are left to the kernel
  * @return false: the descriptor is no pair end, or the bytes fit into one buffer: call the kernel.
  *         Else `*ret` is the result for the program; errno changes only if that is -1
  */
-bool send_all(int fd, const struct iovec *iov, int count, int flags, ssize_t *ret);
+bool send_all(int fd, enum send_all_way way, const struct iovec *iov, int count, int flags,
+	      ssize_t *ret);
 
 /** sendfile(), likewise. */
 bool send_all_file(int out, int in, off_t *offset, size_t len, ssize_t *ret);

@@ -49,7 +49,8 @@ static inline struct path_page *pre_path_page(const struct pre_path *path)
 	return (struct path_page *)path->memory;
 }
 
-/** In the table: a pair end that will have no memory; a socket that socket() has made. */
+/** In the table: a pair end that will have no memory, or what was passed and may be one; a socket
+ * that socket() has made. */
 #define PRE_PATH_NONE  3u
 #define PRE_PATH_ALONE 7u
 
@@ -69,14 +70,15 @@ static inline bool pre_path_concerns(int fd)
 	return slot != 0 && slot != PRE_PATH_NONE && slot != PRE_PATH_ALONE;
 }
 
-/** Was `fd` a pair end when it was last seen? Costs one load. */
+/** Was `fd` a pair end when it was last seen, or may it be one? Costs one load. */
 static inline bool pre_path_is_pair(int fd)
 {
 	uintptr_t slot = pre_path_slot(fd);
 	return slot != 0 && slot != PRE_PATH_ALONE;
 }
 
-/** `fd` is a pair end that came by exec or was passed: it has no memory in this process. */
+/** `fd` is a pair end that came by exec, which has no memory in this process, or was passed and may
+ * be one. */
 void pre_path_note_pair(int fd);
 
 /** socket() has made `fd`. */

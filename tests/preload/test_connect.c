@@ -3,16 +3,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/seccomp.h>
 #include <linux/net_tstamp.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -315,6 +318,27 @@ static void test_which_sockets_are_alone(void **state)
 	assert_int_equal(pre_net_connect(fd, &server), 0);
 	assert_true(pre_path_is_pair(fd));
 	close(pre_net_accept_plain(listener));
+	close(fd);
+}
+
+/* Programs forbid themselves system calls, as sshd does: write() must not become another one. */
+static void test_who_may_only_write_writes(void **state)
+{
+	(void)state;
+	int fd = client(), status;
+	char byte;
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	int peer = pre_net_accept_plain(listener);
+	pid_t pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+		ssize_t n = write(fd, "x", 1);
+		syscall(SYS_exit, n == 1 ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	assert_int_equal(recv(peer, &byte, 1, 0), 1);
+	close(peer);
 	close(fd);
 }
 
@@ -842,6 +866,7 @@ int main(void)
 		TEST(test_file_state_moves),
 		TEST(test_dups_are_replaced_too),
 		TEST(test_which_sockets_are_alone),
+		TEST(test_who_may_only_write_writes),
 		TEST(test_pair_ends_of_others_are_known),
 		TEST(test_peer_without_option),
 		TEST(test_daemon_decides_for_tcp),
