@@ -356,6 +356,10 @@ static void *accept_visits(void *arg)
 {
 	int listener = *(int *)arg;
 	bool nonblocking = fcntl(listener, F_GETFL) & O_NONBLOCK;
+	/* pthread_detach() looks at a thread that may have ended, and freed itself, meanwhile. */
+	pthread_attr_t detached;
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
 	for (;;) {
 		struct sockaddr_in peer = { 0 };
 		socklen_t len = sizeof(peer);
@@ -378,9 +382,8 @@ static void *accept_visits(void *arg)
 				     .start = now(),
 				     .port = ntohs(peer.sin_port) };
 		counts->open++;
-		if (pthread_create(&thread, NULL, serve_visit, v) != 0)
+		if (pthread_create(&thread, &detached, serve_visit, v) != 0)
 			die("requests: pthread_create");
-		pthread_detach(thread);
 	}
 	return NULL;
 }
