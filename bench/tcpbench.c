@@ -192,6 +192,7 @@ static void *serve_one(void *arg)
 	int fd = (int)(intptr_t)arg;
 	struct wish wish;
 	double result[2];
+	pthread_detach(pthread_self()); /* not by another thread, which might look too late */
 	no_delay(fd);
 	if (recv_all(fd, &wish, sizeof(wish)) && wish.size <= MAX_SIZE) {
 		switch (wish.what) {
@@ -215,7 +216,6 @@ static _Noreturn void serve(const char *addr, const char *port)
 		int conn = accept_one(fd);
 		if (pthread_create(&thread, NULL, serve_one, (void *)(intptr_t)conn))
 			die("thread");
-		pthread_detach(thread);
 	}
 }
 

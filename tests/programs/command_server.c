@@ -97,6 +97,7 @@ static void obey(int fd)
 static void *serve(void *arg)
 {
 	int fd = (int)(intptr_t)arg;
+	pthread_detach(pthread_self()); /* not by another thread, which might look too late */
 	obey(fd);
 	close(fd);
 	return NULL;
@@ -128,7 +129,5 @@ int main(int argc, char **argv)
 		}
 		if (pthread_create(&thread, NULL, serve, (void *)(intptr_t)conn) != 0)
 			close(conn);
-		else
-			pthread_detach(thread);
 	}
 }

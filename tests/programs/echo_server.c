@@ -27,6 +27,7 @@ static int echo(int fd)
 static void *serve(void *arg)
 {
 	int fd = (int)(intptr_t)arg;
+	pthread_detach(pthread_self()); /* not by another thread, which might look too late */
 	echo(fd);
 	close(fd);
 	return NULL;
@@ -58,7 +59,5 @@ int main(int argc, char **argv)
 		}
 		if (pthread_create(&thread, NULL, serve, (void *)(intptr_t)conn) != 0)
 			close(conn);
-		else
-			pthread_detach(thread);
 	}
 }

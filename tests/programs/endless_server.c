@@ -12,6 +12,7 @@ static void *serve(void *arg)
 {
 	static const char zeros[65536];
 	int fd = (int)(intptr_t)arg;
+	pthread_detach(pthread_self()); /* not by another thread, which might look too late */
 	while (send(fd, zeros, sizeof(zeros), MSG_NOSIGNAL) > 0)
 		;
 	close(fd);
@@ -38,7 +39,7 @@ int main(int argc, char **argv)
 		int conn = accept(fd, NULL, NULL);
 		if (conn < 0)
 			continue;
-		if (pthread_create(&thread, NULL, serve, (void *)(intptr_t)conn) == 0)
-			pthread_detach(thread);
+		if (pthread_create(&thread, NULL, serve, (void *)(intptr_t)conn) != 0)
+			close(conn);
 	}
 }
