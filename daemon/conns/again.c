@@ -54,20 +54,20 @@ static void repeat_syns(struct client_conn *conn, int times)
  */
 static uint64_t patience_ms(struct client_conn *conn)
 {
-	const int tcp = conn->tcp;
-	const int user_ms = sockopt_number(tcp, IPPROTO_TCP, TCP_USER_TIMEOUT);
-	const bool closed = pair_closed(&conn->pair);
-	if (pair_pending(&conn->pair) > 0 && user_ms > 0)
+	const int user_ms = sockopt_number(conn->tcp, IPPROTO_TCP, TCP_USER_TIMEOUT);
+	const bool closed = pair_closed(&conn->pair), unsent = pair_pending(&conn->pair) > 0;
+	if (unsent && user_ms > 0)
 		return (uint64_t)user_ms;
-	if (pair_pending(&conn->pair) > 0)
+	if (unsent)
 		return closed ? conn->conns->config.limits.close_wait_ms : RETRIES_MS;
 	if (closed)
 		return 0;
-	if (!sockopt_number(tcp, SOL_SOCKET, SO_KEEPALIVE))
+	const uint64_t idle_us = sockopt_keepalive(conn->tcp, &conn->keepalive);
+	if (!idle_us)
 		return UINT64_MAX;
-	const int probes_s = sockopt_number(tcp, IPPROTO_TCP, TCP_KEEPCNT) *
-			     sockopt_number(tcp, IPPROTO_TCP, TCP_KEEPINTVL);
-	return (uint64_t)(sockopt_number(tcp, IPPROTO_TCP, TCP_KEEPIDLE) + probes_s) * 1000;
+	const int probes_s = sockopt_number(conn->tcp, IPPROTO_TCP, TCP_KEEPCNT) *
+			     sockopt_number(conn->tcp, IPPROTO_TCP, TCP_KEEPINTVL);
+	return idle_us / 1000 + (uint64_t)probes_s * 1000;
 }
 
 /* A server that answers no SYN may just be late. */

@@ -80,9 +80,7 @@ static ssize_t discard_part(int fd, size_t len, int flags)
 		len -= parts[msg.msg_iovlen++].iov_len;
 	} while (len > 0);
 	ssize_t n;
-	return wait_all_receive(fd, parts, (int)msg.msg_iovlen, flags, &n)
-		       ? n
-		       : pre_next.recvmsg(fd, &msg, flags);
+	return wait_all_receive(fd, &msg, flags, &n) ? n : pre_next.recvmsg(fd, &msg, flags);
 }
 
 static ssize_t discard(int fd, size_t len, int flags)

@@ -65,10 +65,17 @@ bool data_is_nonblocking(int fd)
 	return flags < 0 || flags & O_NONBLOCK;
 }
 
-int data_send_limit_ms(int fd)
+bool data_may_wait(int fd, int flags)
+{
+	return !(flags & MSG_DONTWAIT) && !data_is_nonblocking(fd);
+}
+
+int data_send_limit_ms(int fd, int flags)
 {
 	struct timeval limit = { 0 };
 	socklen_t len = sizeof(limit);
+	if (!data_may_wait(fd, flags))
+		return 0;
 	sys_getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, &len);
 	if (limit.tv_sec == 0 && limit.tv_usec == 0)
 		return -1;

@@ -55,8 +55,11 @@ int data_kept_error(struct pre_path *path);
 
 /** Is O_NONBLOCK set? */
 bool data_is_nonblocking(int fd);
-/** SO_SNDTIMEO as a timeout of poll(). @return milliseconds; -1: for ever */
-int data_send_limit_ms(int fd);
+/** May a call with these flags wait? */
+bool data_may_wait(int fd, int flags);
+/** How long a call that sends may wait each time: SO_SNDTIMEO as a timeout of poll().
+ * @return milliseconds; -1: for ever; 0: it may not wait */
+int data_send_limit_ms(int fd, int flags);
 
 /** Is polling worth while on this descriptor, by its success lately? False if calls do not
  * block. */

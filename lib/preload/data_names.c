@@ -15,7 +15,6 @@
 #include "lib/preload/wait_all.h"
 #include "lib/smcr/calls.h"
 #include "lib/smcr/next.h"
-#include "lib/smcr/pair.h"
 #include "lib/smcr/path.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -72,10 +71,11 @@ EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
 static ssize_t kernel_recv(int fd, void *buf, size_t len, int flags)
 {
 	struct iovec iov = one(buf, len);
+	const struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	ssize_t n;
 	if (is_unusual(flags) && answers_receive(fd, len, flags, &n))
 		return n;
-	return wait_all_receive(fd, &iov, 1, flags, &n) ? n : pre_next.recv(fd, buf, len, flags);
+	return wait_all_receive(fd, &msg, flags, &n) ? n : pre_next.recv(fd, buf, len, flags);
 }
 
 EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
@@ -93,9 +93,10 @@ static ssize_t kernel_recvfrom(int fd, void *buf, size_t len, int flags, struct 
 			       socklen_t *addr_len)
 {
 	struct iovec iov = one(buf, len);
+	const struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	ssize_t n;
 	if (!(is_unusual(flags) && answers_receive(fd, len, flags, &n)) &&
-	    !wait_all_receive(fd, &iov, 1, flags, &n))
+	    !wait_all_receive(fd, &msg, flags, &n))
 		return pre_next.recvfrom(fd, buf, len, flags, addr, addr_len);
 	if (n >= 0 && addr && addr_len)
 		*addr_len = 0;
@@ -162,8 +163,7 @@ static ssize_t kernel_recvmsg(int fd, struct msghdr *msg, int flags)
 	if (is_unusual(flags) && msg && msg->msg_iovlen <= INT32_MAX &&
 	    answers_receive(fd, data_length(msg->msg_iov, (int)msg->msg_iovlen), flags, &n))
 		return bytes_only(msg, n);
-	if (flags & MSG_WAITALL && pre_pair_is_named(fd) && msg && msg->msg_iovlen <= INT32_MAX &&
-	    wait_all_receive(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
+	if (wait_all_receive(fd, msg, flags, &n))
 		return bytes_only(msg, n);
 	n = pre_next.recvmsg(fd, msg, flags);
 	if (n >= 0 && msg && msg->msg_controllen > 0)

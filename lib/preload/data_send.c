@@ -265,7 +265,7 @@ static bool has_room(void *arg)
  * point. */
 static bool wait_for_pair(struct writing *w)
 {
-	const int limit_ms = data_send_limit_ms(w->fd);
+	const int limit_ms = data_send_limit_ms(w->fd, w->flags);
 	pre_path_put(w->path);
 	bool room = send_all_has_room(w->fd, limit_ms, true);
 	w->path = pre_path_get(w->fd);
@@ -277,8 +277,7 @@ static bool wait_for_pair(struct writing *w)
 /* Something was written, but the memory cannot be used for the rest: the kernel writes it. */
 static void write_rest(struct writing *w)
 {
-	const bool waits = !(w->flags & MSG_DONTWAIT) && !data_is_nonblocking(w->fd);
-	const int limit_ms = waits ? data_send_limit_ms(w->fd) : 0;
+	const int limit_ms = data_send_limit_ms(w->fd, w->flags);
 	while (w->source.left > 0 && send_all_has_room(w->fd, limit_ms, false)) {
 		struct iovec iov[DATA_PIECES];
 		struct msghdr msg = { .msg_iov = iov };
@@ -304,7 +303,7 @@ static void write_rest(struct writing *w)
  * @return false: the call ends here */
 static bool make_room(struct writing *w, bool pair_full)
 {
-	const bool waits = !(w->flags & MSG_DONTWAIT) && !data_is_nonblocking(w->fd);
+	const bool waits = data_may_wait(w->fd, w->flags);
 	if (!w->pour) {
 		w->poured = 0;
 		w->pour = !waits || !data_may_spin(&w->path->send, w->fd) ||

@@ -22,9 +22,12 @@
 /* poll() does not tell that another thread has called shutdown(): look so often. */
 #define LOOK_MS 100
 
-static bool may_wait(int fd, int flags)
+static bool concerns(int fd, size_t len)
 {
-	return !(flags & MSG_DONTWAIT) && !data_is_nonblocking(fd);
+	const int saved = errno;
+	const bool is_long = len > SEND_ALL_PART && pre_pair_is_named(fd);
+	errno = saved;
+	return is_long;
 }
 
 /* Has this side been shut down for writing? A send of nothing tells, and takes no error. */
@@ -101,27 +104,30 @@ static ssize_t send_part(const struct call *call, size_t sent)
 	return pre_next.sendmsg(call->fd, &msg, flags);
 }
 
+static bool is_write(const struct call *call)
+{
+	return call->way == SEND_ALL_WRITE || call->way == SEND_ALL_WRITEV;
+}
+
 static bool await_room(const struct call *call)
 {
-	const bool writes = call->way == SEND_ALL_WRITE || call->way == SEND_ALL_WRITEV;
-	const bool waits = may_wait(call->fd, call->flags);
-	return room_comes(call->fd, waits ? data_send_limit_ms(call->fd) : 0, true, writes);
+	const int limit_ms = data_send_limit_ms(call->fd, call->flags);
+	return room_comes(call->fd, limit_ms, true, is_write(call));
 }
 
 /* write() cannot be told not to wait. It does not, where the socket has room. */
 static ssize_t send_parts(const struct call *call)
 {
-	const bool writes = call->way == SEND_ALL_WRITE || call->way == SEND_ALL_WRITEV;
 	size_t sent = 0;
 	while (sent < call->len) {
-		if (writes && sent > 0 && !await_room(call))
+		if (is_write(call) && sent > 0 && !await_room(call))
 			break;
 		ssize_t n = send_part(call, sent);
 		if (n > 0)
 			sent += (size_t)n;
 		else if (n == 0 || sent == 0 || errno != EAGAIN)
 			return ended(sent);
-		else if (!writes && !await_room(call))
+		else if (!is_write(call) && !await_room(call))
 			break;
 	}
 	return (ssize_t)sent;
@@ -137,10 +143,8 @@ bool send_all(int fd, enum send_all_way way, const struct iovec *iov, int count,
 				   .count = count,
 				   .len = MIN(data_length(iov, count), CALL_MAX),
 				   .flags = flags };
-	if (call.len <= SEND_ALL_PART || flags & ~KNOWN_FLAGS || !pre_pair_is_named(fd)) {
-		errno = saved;
+	if (flags & ~KNOWN_FLAGS || !concerns(fd, call.len))
 		return false;
-	}
 	*ret = send_parts(&call);
 	if (*ret >= 0)
 		errno = saved;
@@ -152,7 +156,7 @@ bool send_all(int fd, enum send_all_way way, const struct iovec *iov, int count,
 /* sendfile() cannot be told not to wait. It does not, where the socket has room. */
 static ssize_t send_file_parts(int out, int in, off_t *offset, size_t len)
 {
-	const int limit_ms = may_wait(out, 0) ? data_send_limit_ms(out) : 0;
+	const int limit_ms = data_send_limit_ms(out, 0);
 	size_t sent = 0;
 	while (sent < len && (sent == 0 || send_all_has_room(out, limit_ms, false))) {
 		ssize_t n = pre_next.sendfile(out, in, offset, MIN(len - sent, SEND_ALL_PART));
@@ -168,10 +172,8 @@ static ssize_t send_file_parts(int out, int in, off_t *offset, size_t len)
 bool send_all_file(int out, int in, off_t *offset, size_t len, ssize_t *ret)
 {
 	const int saved = errno;
-	if (len <= SEND_ALL_PART || len > SSIZE_MAX || !pre_pair_is_named(out)) {
-		errno = saved;
+	if (len > SSIZE_MAX || !concerns(out, len))
 		return false;
-	}
 	*ret = send_file_parts(out, in, offset, MIN(len, CALL_MAX));
 	if (*ret >= 0)
 		errno = saved;

@@ -22,7 +22,7 @@ static int64_t deadline_of(int fd, int flags)
 {
 	struct timeval limit = { 0 };
 	socklen_t len = sizeof(limit);
-	if (flags & MSG_DONTWAIT || data_is_nonblocking(fd))
+	if (!data_may_wait(fd, flags))
 		return sys_now_ms();
 	sys_getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, &len);
 	if (!limit.tv_sec && !limit.tv_usec)
@@ -70,14 +70,15 @@ static ssize_t receive_parts(int fd, const struct iovec *iov, int count, int fla
 	return got > 0 ? (ssize_t)got : n;
 }
 
-bool wait_all_receive(int fd, const struct iovec *iov, int count, int flags, ssize_t *ret)
+bool wait_all_receive(int fd, const struct msghdr *msg, int flags, ssize_t *ret)
 {
-	int saved = errno;
-	if (!(flags & MSG_WAITALL) || flags & ~BYTES_ONLY || !pre_pair_is_named(fd) ||
-	    data_length(iov, count) == 0)
-		return false;
-	*ret = receive_parts(fd, iov, count, flags);
-	if (*ret >= 0)
+	const int saved = errno;
+	const bool concerns = flags & MSG_WAITALL && !(flags & ~BYTES_ONLY) &&
+			      pre_pair_is_named(fd) && msg && msg->msg_iovlen <= INT_MAX &&
+			      data_length(msg->msg_iov, (int)msg->msg_iovlen) > 0;
+	if (concerns)
+		*ret = receive_parts(fd, msg->msg_iov, (int)msg->msg_iovlen, flags);
+	if (!concerns || *ret >= 0)
 		errno = saved;
-	return true;
+	return concerns;
 }

@@ -87,16 +87,20 @@ void pre_path_forget(int fd)
 		set_slot(fd, 0);
 }
 
-void pre_path_note_pair(int fd)
+static void enter(int fd, uintptr_t slot)
 {
 	if ((unsigned int)fd < PRE_PATH_SLOTS)
-		set_slot(fd, PRE_PATH_NONE);
+		set_slot(fd, slot);
+}
+
+void pre_path_note_pair(int fd)
+{
+	enter(fd, PRE_PATH_NONE);
 }
 
 void pre_path_note_socket(int fd)
 {
-	if ((unsigned int)fd < PRE_PATH_SLOTS)
-		set_slot(fd, PRE_PATH_ALONE);
+	enter(fd, PRE_PATH_ALONE);
 }
 
 void pre_path_forget_range(unsigned int first, unsigned int last)
@@ -107,8 +111,7 @@ void pre_path_forget_range(unsigned int first, unsigned int last)
 
 void pre_path_expect(int fd)
 {
-	if ((unsigned int)fd < PRE_PATH_SLOTS)
-		set_slot(fd, pre_settings.sharing == PRE_SHARING_NO ? PRE_PATH_NONE : EXPECTED);
+	enter(fd, pre_settings.sharing == PRE_SHARING_NO ? PRE_PATH_NONE : EXPECTED);
 }
 
 static struct pre_path *held(int fd)
