@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: MIT
 # redis's own test suite: unmodified, with the programs that Debian installs. Each test's outcome is a result.
 
-# redis_build: for build(); the suite runs these programs from its own directory
-redis_build() {
+# shellcheck disable=SC2034 # mode.bash and run read them
+PACKAGES=(redis-server redis-tools tcl dpkg-dev) SOURCE=redis-server LIMIT=200
+
+# build: the suite runs these programs from its own directory
+build() {
 	ln -s "$(command -v redis-server)" "$(command -v redis-cli)" "$(command -v redis-benchmark)" src/
 }
 

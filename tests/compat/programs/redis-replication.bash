@@ -2,15 +2,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck disable=SC2034 # mode.bash and run read them
 ABOUT="redis's own test suite, each test of units about replication: WAIT, passwords, failover, buffers, blocked clients of a replica, shutdown; replicas connect from one host to the listeners of their masters on the other"
-PACKAGES=(redis-server redis-tools tcl dpkg-dev)
-SOURCE=redis-server
-LIMIT=200
 # shellcheck source=tests/compat/redis.bash
 . "$(dirname "${BASH_SOURCE[0]}")/../redis.bash"
-
-build() {
-	redis_build
-}
 
 run() {
 	# The suite's own clients are written in Tcl, which binds each socket: they are on the host of the listeners.

@@ -2,15 +2,8 @@
 # SPDX-License-Identifier: MIT
 # shellcheck disable=SC2034 # mode.bash and run read them
 ABOUT="redis's own test suite, each test of its units about clients and connections, against a server on the other host"
-PACKAGES=(redis-server redis-tools tcl dpkg-dev)
-SOURCE=redis-server
-LIMIT=200
 # shellcheck source=tests/compat/redis.bash
 . "$(dirname "${BASH_SOURCE[0]}")/../redis.bash"
-
-build() {
-	redis_build
-}
 
 run() {
 	local server
