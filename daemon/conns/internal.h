@@ -112,11 +112,11 @@ struct client_conn {
 	bool was_smcr;   /* the rendezvous succeeded */
 	bool was_shared; /* the program has, or had, this connection's memory mapped */
 	bool again;      /* the rendezvous broke, so the connection was made again as plain TCP */
-	uint64_t again_since_ms;
-	int syn_retries;        /* `again`: the program's TCP_SYNCNT */
-	bool meddled;           /* another process has read from the TCP socket or written to it */
-	struct wait early;      /* for connect() to return, whether or not the outcome is known */
-	struct wait connecting; /* for the end of a non-blocking connect() */
+	uint64_t again_since_ms; /* `again`: since when */
+	int syn_retries;         /* `again`: the program's TCP_SYNCNT */
+	bool meddled;            /* another process has read from the TCP socket or written to it */
+	struct wait early;       /* for connect() to return, whether or not the outcome is known */
+	struct wait connecting;  /* for the end of a non-blocking connect() */
 	enum conn_phase phase;
 	uint64_t started_ms;
 

@@ -160,13 +160,15 @@ static ssize_t bytes_only(struct msghdr *msg, ssize_t n)
 static ssize_t kernel_recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	ssize_t n;
-	if (is_unusual(flags) && msg && msg->msg_iovlen <= INT32_MAX &&
+	if (!msg)
+		return pre_next.recvmsg(fd, msg, flags);
+	if (is_unusual(flags) && msg->msg_iovlen <= INT32_MAX &&
 	    answers_receive(fd, data_length(msg->msg_iov, (int)msg->msg_iovlen), flags, &n))
 		return bytes_only(msg, n);
 	if (wait_all_receive(fd, msg, flags, &n))
 		return bytes_only(msg, n);
 	n = pre_next.recvmsg(fd, msg, flags);
-	if (n >= 0 && msg && msg->msg_controllen > 0)
+	if (n >= 0 && msg->msg_controllen > 0)
 		each_descriptor(msg, note_received);
 	return n;
 }

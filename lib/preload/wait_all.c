@@ -74,7 +74,7 @@ bool wait_all_receive(int fd, const struct msghdr *msg, int flags, ssize_t *ret)
 {
 	const int saved = errno;
 	const bool concerns = flags & MSG_WAITALL && !(flags & ~BYTES_ONLY) &&
-			      pre_pair_is_named(fd) && msg && msg->msg_iovlen <= INT_MAX &&
+			      pre_pair_is_named(fd) && msg->msg_iovlen <= INT_MAX &&
 			      data_length(msg->msg_iov, (int)msg->msg_iovlen) > 0;
 	if (concerns)
 		*ret = receive_parts(fd, msg->msg_iov, (int)msg->msg_iovlen, flags);
