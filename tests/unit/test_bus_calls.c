@@ -196,6 +196,9 @@ static void a_call_may_end_the_connection(void **state)
 	struct busfix *busfix = busfix_on_the_bus(state);
 	busfix->leaves = true;
 	busfix_start(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, "ShowInfo", "");
+	/* The bus answers for the connection that has gone. */
+	busfix_until(busfix, busfix->answered);
+	busfix_expect_error(busfix->reply, SD_BUS_ERROR_NO_REPLY, "disconnected");
 	busfix_until(busfix, !busfix_is_owned(busfix));
 	busfix->leaves = false;
 	bus_configure(busfix->bus, CONFIG_DBUS_AUTO);
