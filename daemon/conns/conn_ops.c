@@ -53,7 +53,7 @@ void conns_event(void *user, const struct smcr_conn_event *event)
 		conn->why = event->why;
 		conn->broken = true;
 		if (event->rx_intact)
-			pump_last(&conn->pump); /* changes nothing in the engine */
+			pump_last(&conn->pump, event->rx_ended); /* changes nothing in the engine */
 		conn->pump.conn = NULL;
 		conn_note(conn, CONN_RESET);
 		break;

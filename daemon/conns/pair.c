@@ -411,6 +411,15 @@ void pair_note(struct pair *pair, uint32_t events)
 		pair->marked = true;
 	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		pair->ended = true;
+	if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == EPOLLRDHUP)
+		pair->shut = true;
+}
+
+void pair_look_if_shut(struct pair *pair)
+{
+	struct pollfd pfd = { .fd = pair->fd, .events = POLLRDHUP };
+	if (poll(&pfd, 1, 0) > 0 && pfd.revents == POLLRDHUP)
+		pair->shut = true;
 }
 
 ssize_t pair_read(struct pair *pair, const struct iovec *iov, int iovcnt)

@@ -43,8 +43,9 @@ struct pair {
 	bool urgent;  /* after pair_read(): it returned one byte, which is urgent */
 	bool marked;  /* there may be an urgent byte in the queue */
 	bool ended;   /* the program writes no more; what it wrote may still be in the queue */
-	bool wide;    /* pair_make_way() has enlarged the queue to the program */
-	bool narrow;  /* pair_narrow() was called */
+	bool shut; /* the program shut writing down before it closed its end, if it has closed it */
+	bool wide; /* pair_make_way() has enlarged the queue to the program */
+	bool narrow; /* pair_narrow() was called */
 };
 
 /**
@@ -94,6 +95,10 @@ bool pair_unread(const struct pair *pair);
 /** An event of epoll came for `pair->fd`. pair_read() learns from it of urgent bytes and of the
  * end. */
 void pair_note(struct pair *pair, uint32_t events);
+
+/** Has the program shut writing down? Once it has closed its end nobody can tell, so this is called
+ * while a descriptor of that end is at hand. */
+void pair_look_if_shut(struct pair *pair);
 
 /**
  * Read bytes that the program wrote; the last one stays in the queue as the kept byte. Call

@@ -54,12 +54,14 @@ static void end_tx(struct pump *pump)
 		return;
 	/* The program may have closed, and the event that says so may not have come yet. */
 	pump->closed = pump->closed || pair_closed(pump->pair);
-	if (pump->closed) {
-		close_conn(pump);
-	} else if (!pump->tx_ended) {
+	/* If the program had shut writing down before it closed, the peer's program gets end of
+	 * file, even if the close() becomes a reset. */
+	if (!pump->tx_ended && (!pump->closed || pump->pair->shut)) {
 		pump->tx_ended = true;
 		smcr_conn_shutdown(pump->conn);
 	}
+	if (pump_active(pump) && pump->closed)
+		close_conn(pump);
 }
 
 void pump_cut(struct iovec iov[2], int n, size_t max)
@@ -280,21 +282,34 @@ static void close_if_peer_writes(struct pump *pump)
 	close_conn(pump);
 }
 
-void pump_last(struct pump *pump)
+bool pump_put_last(struct pump *pump, const struct iovec iov[2], int n)
 {
-	struct iovec iov[2];
-	if (!pump_active(pump) || pump->closed || pump->deaf)
-		return;
-	if (pump->shared) {
-		shared_last(pump);
-		return;
-	}
-	if (pump->rx_full)
-		return;
-	int n = smcr_conn_rx_data(pump->conn, iov);
+	size_t len = 0;
+	for (int i = 0; i < n; i++)
+		len += iov[i].iov_len;
 	ssize_t put = n > 0 ? pair_write(pump->pair, iov, n) : 0;
 	if (put > 0)
 		pump->rx_bytes += (size_t)put;
+	return put >= 0 && (size_t)put == len;
+}
+
+/* @return whether all bytes were delivered */
+static bool deliver_last(struct pump *pump)
+{
+	struct iovec iov[2];
+	if (pump->shared)
+		return shared_last(pump);
+	return !pump->rx_full && pump_put_last(pump, iov, smcr_conn_rx_data(pump->conn, iov));
+}
+
+void pump_last(struct pump *pump, bool all)
+{
+	if (!pump_active(pump) || pump->closed || pump->deaf || !deliver_last(pump))
+		return;
+	if (all && !pump->rx_ended) {
+		pump->rx_ended = true;
+		pair_shutdown(pump->pair);
+	}
 }
 
 void pump_look(struct pump *pump)

@@ -66,8 +66,8 @@ bool pump_run(struct pump *pump);
 void pump_look(struct pump *pump);
 
 /** For the engine's RESET event: deliver bytes that arrived before the reset, as far as the pair
- * has room. A TCP socket would deliver them too.
+ * has room, and end of file behind them if they are `all`. A TCP socket would do so too.
  */
-void pump_last(struct pump *pump);
+void pump_last(struct pump *pump, bool all);
 
 #endif

@@ -56,7 +56,9 @@ void shared_tx_end(struct pump *pump);
 /** The program writes no more and the pair is empty: take the rest from the memory. @return false:
  * `violated` is set */
 bool shared_tx_finish(struct pump *pump);
-/** As pump_last(). */
-void shared_last(struct pump *pump);
+/** Write the last bytes to the program. @return whether the pair took all of them */
+bool pump_put_last(struct pump *pump, const struct iovec iov[2], int n);
+/** Deliver bytes as pump_last() does. @return whether all were delivered */
+bool shared_last(struct pump *pump);
 
 #endif

@@ -317,6 +317,8 @@ enum relay_result relay_run(struct relay *relay)
 	 * the reset. */
 	if (relay->closed && left_unread(relay)) {
 		relay_tx(relay);
+		if (relay->pair->shut && !relay->tx_rest.data && pair_pending(relay->pair) == 0)
+			shutdown(relay->tcp, SHUT_WR);
 		return RELAY_ABORTED;
 	}
 	if (relay->tcp_failed && (relay->closed || relay->rx_ended))

@@ -482,24 +482,21 @@ enum step shared_rx(struct pump *pump)
 	return step == STEP_MORE || pump->rx_later ? STEP_MORE : STEP_WAIT;
 }
 
-void shared_last(struct pump *pump)
+bool shared_last(struct pump *pump)
 {
 	struct shared *shared = pump->shared;
 	struct smcr_conn_positions at;
 	struct iovec iov[2];
 	if (shared->rx_over)
-		return;
+		return false;
 	uint64_t taken = atomic_fetch_or(&shared->page->taken, PATH_MARK);
 	smcr_conn_get_positions(pump->conn, &at);
 	shared->rx_over = true;
 	if (taken < shared->rx.taken || taken > at.produced)
-		return;
+		return false;
 	pump->rx_bytes += taken - shared->rx.taken;
 	shared->rx_bytes += taken - shared->rx.taken;
-	int n = bytes_from(pump, taken, iov);
-	ssize_t put = n > 0 ? pair_write(pump->pair, iov, n) : 0;
-	if (put > 0)
-		pump->rx_bytes += (size_t)put;
+	return pump_put_last(pump, iov, bytes_from(pump, taken, iov));
 }
 
 /* ---- sending */

@@ -63,6 +63,7 @@ static void describe_status(struct shown *shown, int proof, struct ipc_status *r
 {
 	struct client_conn *conn = shown->conn;
 	if (conn) {
+		pair_look_if_shut(&conn->pair);
 		if (conn->phase == PHASE_SMCR || conn->phase == PHASE_RELAY || conn->released)
 			pair_widen(&conn->pair, proof);
 		ret_status->state = (uint8_t)conn_state(conn);

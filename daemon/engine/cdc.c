@@ -216,6 +216,18 @@ static void process(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 	smcr_tx_push(conn);
 }
 
+/* The peer's last message has D and A. D counts if no data are missing: nothing else in the message
+ * is looked at. */
+static void take_abort(struct smcr_conn *conn, const struct smcr_cdc *cdc)
+{
+	const bool done = cdc->conn_flags & SMCR_CDC_SENDING_DONE;
+	uint64_t produced;
+	if (done && smcr_cursor_decode(smcr_rx_ring(conn), cdc->producer, conn->rx.produced,
+				       conn->rx.produced, &produced) == 0)
+		conn->rx.done = true;
+	smcr_close_peer_abort(conn);
+}
+
 void smcr_cdc_input(struct smcr_conn *conn, struct smcr_link *link, const struct smcr_cdc *cdc)
 {
 	bool validation = cdc->prod_flags & SMCR_CDC_FAILOVER;
@@ -246,7 +258,7 @@ void smcr_cdc_input(struct smcr_conn *conn, struct smcr_link *link, const struct
 		if (cdc->conn_flags & (SMCR_CDC_ABORT | SMCR_CDC_CLOSED))
 			smcr_close_abort_answered(conn);
 	} else if (cdc->conn_flags & SMCR_CDC_ABORT) {
-		smcr_close_peer_abort(conn);
+		take_abort(conn, cdc);
 	} else {
 		process(conn, cdc);
 	}

@@ -71,6 +71,7 @@ struct smcr_conn_event {
 	int error;      /* FAILED, RESET: positive errno */
 	bool tcp_reset; /* CLOSED */
 	bool rx_intact; /* RESET: rx_data() works inside the event, and has nothing afterwards */
+	bool rx_ended; /* RESET with rx_intact: the peer has ended its data, so rx_data() has all */
 	/** RESET: why, in static storage; NULL: because its group ends, which is told separately.
 	 */
 	const char *why;

@@ -25,6 +25,17 @@ static bool is_connecting(int fd)
 	       pre_status(fd, &status) == 0 && status.ipc.state == IPC_CONN_CONNECTING;
 }
 
+/* Writing has been shut down. If the program closes now, with bytes unread, its end of the pair
+ * tells smcrd of the close() alone. So smcrd is asked to look before that: the peer's program is to
+ * get end of file, as with TCP, where FIN comes before the RST. */
+static void show_shut(int fd)
+{
+	struct ipc_status status;
+	int unread = 0, tcp;
+	if (pre_next.ioctl(fd, FIONREAD, &unread) == 0 && unread > 0)
+		pre_ask_status(fd, 0, &status, &tcp);
+}
+
 /* The kernel ends a connect() in progress, whichever direction is shut, and the socket can be
  * connected again. The pair end could only be shut, and connect() would go on. */
 int pre_shutdown(int fd, int how)
@@ -35,6 +46,8 @@ int pre_shutdown(int fd, int how)
 		return pre_status_disconnect(fd, &pair);
 	bool over = is_pair && pre_is_over(fd);
 	int rc = sys_result(pre_next.shutdown(fd, how));
+	if (rc == 0 && is_pair && how == SHUT_WR && !over)
+		show_shut(fd);
 	return rc == 0 && over ? -ENOTCONN : rc;
 }
 

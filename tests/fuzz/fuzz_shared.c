@@ -61,7 +61,7 @@ void conns_event(void *user, const struct smcr_conn_event *event)
 	case SMCR_CONN_READABLE: pump_note_readable(&owner.pump); break;
 	case SMCR_CONN_WRITABLE: pump_note_writable(&owner.pump); break;
 	case SMCR_CONN_RESET:
-		pump_last(&owner.pump);
+		pump_last(&owner.pump, event->rx_ended);
 		owner.over = true;
 		break;
 	case SMCR_CONN_FALLBACK:

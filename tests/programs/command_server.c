@@ -4,6 +4,7 @@
  *
  *   e  send "e"                    w  send end of file, and go on
  *   r  reset the connection        c  close the connection
+ *   d  send end of file and close the connection at once
  *   u  send "abc", "d" as urgent data, "ef"
  *   m  tell where the urgent byte is in what follows, and its value: "3 d"
  *   f  send FLOOD bytes, "!" as urgent data, "end"
@@ -88,6 +89,7 @@ static void obey(int fd)
 			setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 			return;
 		case 'r': setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)); return;
+		case 'd': shutdown(fd, SHUT_WR); return;
 		case 'c': return;
 		default: break;
 		}

@@ -896,6 +896,23 @@ static void after_end(void)
 	close(fd);
 }
 
+/* A server that has answered and is done: it shuts writing down and closes, though bytes of ours
+ * are unread. TCP resets, but the answer and the end of file come first. */
+static void reset_behind_the_end(void)
+{
+	puts("# after a reset: behind the end of file");
+	char buf[4];
+	for (int i = 0; i < 20; i++) {
+		int fd = commanded("eedunread");
+		result("recv", recv(fd, buf, 1, 0));
+		number("hangs up", (wait_for(fd, 0) & POLLHUP) != 0);
+		result("end of file", recv(fd, buf, 1, 0));
+		result("end of file again", recv(fd, buf, 1, 0));
+		result("send", send(fd, "x", 1, MSG_NOSIGNAL));
+		close(fd);
+	}
+}
+
 static bool get_info(int fd, struct tcp_info *ret_info)
 {
 	socklen_t len = sizeof(*ret_info);
@@ -1164,6 +1181,7 @@ int main(int argc, char **argv)
 	after_reset();
 	long_calls();
 	after_end();
+	reset_behind_the_end();
 	what_tcp_tells();
 	device_controls();
 	urgent_data_in();

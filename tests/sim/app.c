@@ -215,8 +215,11 @@ static void do_end(struct side *side)
 			side_close(side);
 		break;
 	case END_ABORT:
-		if (its_moment(side))
-			side_abort(side);
+		if (!its_moment(side))
+			break;
+		if (sent && side->index == 0) /* one side shuts writing down before that */
+			side_shutdown(side);
+		side_abort(side);
 		break;
 	}
 	/* The peer ended before it had sent all: the program has nothing to wait for. */

@@ -163,6 +163,23 @@ static bool event_allowed(const struct side *side, enum smcr_conn_event_type typ
 	return false;
 }
 
+/* The connection is reset, and the engine says that the peer had ended its data before. */
+static void check_last_bytes(struct side *side)
+{
+	const struct side *peer = side_peer(side);
+	struct iovec iov[2];
+	uint64_t got = side->consumed;
+	int n = smcr_conn_rx_data(side->conn, iov);
+	for (int i = 0; i < n; i++)
+		got += iov[i].iov_len;
+	if (!peer->shut || got != peer->committed)
+		world_fail(side->world, "ABORT-2",
+			   "connection %u, %s: end of data after %llu of %llu bytes%s",
+			   side->pair->number, side_name(side), (unsigned long long)got,
+			   (unsigned long long)peer->committed,
+			   peer->shut ? "" : ", and nobody has ended them");
+}
+
 void side_event_raised(struct side *side, const struct smcr_conn_event *event)
 {
 	struct world *w = side->world;
@@ -204,6 +221,8 @@ void side_event_raised(struct side *side, const struct smcr_conn_event *event)
 			world_fail(w, "FO-2", "connection %u, %s: reset, but a link is left",
 				   side->pair->number, side_name(side));
 		obs_see(w->observer, SEEN_RESET);
+		if (event->rx_intact && event->rx_ended)
+			check_last_bytes(side);
 		break;
 	case SMCR_CONN_URGENT: urgent_raised(side); break;
 	default: break;

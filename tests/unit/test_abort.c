@@ -148,6 +148,64 @@ static void last_data(void **state)
 	}
 }
 
+/* Did the peer end its data before the reset? Then the program gets end of file behind them. */
+static void end_of_data_before_the_reset(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *name;
+		uint8_t before, last; /* flags of two messages; last 0: TCP is reset instead */
+		size_t missing;       /* bytes that only the last message tells of */
+		bool ended;
+	} rows[] = {
+		{ "A", 0, A, 0, false },
+		{ "D and A", 0, D | A, 0, true },
+		{ "D, then both", D, D | A, 0, true },
+		{ "D, then RST", D, 0, 0, true },
+		{ "RST", 0, 0, 0, false },
+		{ "D and A, and data are missing", 0, D | A, 5, false },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("%s", rows[i].name);
+		struct connfix *f = in_state(0);
+		connfix_peer_writes(f, 10);
+		connfix_peer_flags(f, 0, rows[i].before);
+		caught_up(f);
+		f->peer_prod += rows[i].missing;
+		if (rows[i].last)
+			connfix_peer_flags(f, 0, rows[i].last);
+		else
+			cause_tcp_reset(f);
+		expect_event(f, SMCR_CONN_RESET);
+		assert_int_equal(f->readable_in_reset, 10);
+		assert_int_equal(f->events[f->num_events - 1].rx_ended, rows[i].ended);
+		connfix_free(f);
+	}
+}
+
+/* The program shuts writing down and aborts before D was posted: D goes with A if all that the
+ * program wrote was written. */
+static void shut_before_the_abort(void **state)
+{
+	(void)state;
+	static const struct {
+		size_t len;
+		uint8_t prod_flags, conn_flags;
+	} rows[] = { { 100, 0, A | D }, { 12000, SMCR_CDC_WRITE_BLOCKED, A } };
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("%zu bytes", rows[i].len);
+		struct connfix *f = in_state(0);
+		connfix_write(f, rows[i].len);
+		smcr_conn_shutdown(f->conn);
+		caught_up(f);
+		cause_unread(f);
+		expect_closed(f, true);
+		expect_flags(f, rows[i].prod_flags, rows[i].conn_flags);
+		connfix_complete(f);
+		connfix_free(f);
+	}
+}
+
 static void local_cause(void **state)
 {
 	(void)state;
@@ -767,6 +825,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(last_data),
 		cmocka_unit_test(local_cause),
+		cmocka_unit_test(end_of_data_before_the_reset),
+		cmocka_unit_test(shut_before_the_abort),
 		cmocka_unit_test(peer_abort_wait_answered),
 		cmocka_unit_test(peer_abort_wait_timer),
 		cmocka_unit_test(abort_received),

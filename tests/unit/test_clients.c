@@ -256,6 +256,30 @@ static void bytes_written_before_a_close_with_unread_data_are_sent(void **state)
 	daemon_stop(&daemon);
 }
 
+/* The program shuts writing down, asks, and closes with bytes unread: the engine hears of the end
+ * of the stream before the close. */
+static void the_end_of_the_stream_comes_before_a_close_with_unread_data(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_ESTABLISHED;
+	struct tcp tcp = connect_tcp();
+	int none, pair = hand_over(&daemon, &tcp, IPC_HANDOVER_CONNECTED);
+	assert_int_equal(send(pair, "request", 7, 0), 7);
+	assert_true(wait_bits(pair, POLLIN));
+	script->silent = 1; /* the peer does not end its side */
+	assert_int_equal(send(pair, "answer", 6, 0), 6);
+	shutdown(pair, SHUT_WR);
+	ask_status(&daemon, pair, 0, &none);
+	close(pair);
+	WAIT_COUNT(script->closes_unread, 1);
+	assert_int_equal(script->shutdowns, 1);
+	expect_reset(tcp.far);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
 /* As long as the peer takes something now and then its time begins anew. */
 static void a_peer_that_takes_nothing_is_not_waited_for_for_ever(void **state)
 {
@@ -600,6 +624,7 @@ int main(void)
 		cmocka_unit_test(close_with_unread_data_aborts),
 		cmocka_unit_test(bytes_written_before_a_close_with_unread_data_are_sent),
 		cmocka_unit_test(a_peer_that_takes_nothing_is_not_waited_for_for_ever),
+		cmocka_unit_test(the_end_of_the_stream_comes_before_a_close_with_unread_data),
 		cmocka_unit_test(a_killed_program_with_nothing_unread_closes),
 		cmocka_unit_test(linger_zero_aborts),
 		cmocka_unit_test(a_copy_of_the_end_keeps_the_connection_open),

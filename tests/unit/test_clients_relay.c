@@ -151,6 +151,19 @@ static void resets_pass_the_relay(void **state)
 	expect_reset(tcp.far);
 	close(tcp.far);
 
+	/* The same after shutdown(), which the daemon was shown: the peer gets end of file too. */
+	pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	assert_int_equal(send(tcp.far, "unread", 6, 0), 6);
+	assert_true(wait_bits(pair, POLLIN));
+	assert_int_equal(send(pair, "answer", 6, 0), 6);
+	shutdown(pair, SHUT_WR);
+	ask_status(&daemon, pair, 0, &none);
+	close(pair);
+	expect_bytes(tcp.far, "answer");
+	expect_end(tcp.far);
+	assert_true(wait_bits(tcp.far, POLLERR));
+	close(tcp.far);
+
 	/* The peer resets after its end of file: the program finds out as it writes. */
 	pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
 	shutdown(tcp.far, SHUT_WR);

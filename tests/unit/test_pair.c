@@ -672,6 +672,30 @@ static void close_tells_whether_data_was_left_unread(void **state)
 	}
 }
 
+/* close() with bytes unread hides from the daemon that the program had shut writing down. */
+static void shutdown_is_seen_before_the_close_only(void **state)
+{
+	(void)state;
+	for (int how = 0; how < 3; how++) {
+		TRIES("row %d", how);
+		struct pair pair;
+		int program;
+		open_pair(&pair, &program, -1);
+		assert_int_equal(write_some(&pair, "unread", 6), 6);
+		pair_look_if_shut(&pair);
+		assert_false(pair.shut);
+		if (how < 2)
+			shutdown(program, SHUT_WR);
+		if (how == 1)
+			pair_look_if_shut(&pair);
+		close(program);
+		pair_look_if_shut(&pair);
+		pair_note(&pair, EPOLLRDHUP | EPOLLHUP | EPOLLERR);
+		assert_int_equal(pair.shut, how == 1);
+		pair_reset(&pair);
+	}
+}
+
 static void shutdown_of_reading_is_no_close(void **state)
 {
 	(void)state;
@@ -728,6 +752,7 @@ int main(void)
 		cmocka_unit_test(half_close_both_ways),
 		cmocka_unit_test(end_of_file_leaves_the_other_direction_open),
 		cmocka_unit_test(close_tells_whether_data_was_left_unread),
+		cmocka_unit_test(shutdown_is_seen_before_the_close_only),
 		cmocka_unit_test(shutdown_of_reading_is_no_close),
 		cmocka_unit_test(every_end_gives_back_the_way_of_urgent_bytes),
 	};
