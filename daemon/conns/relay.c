@@ -310,20 +310,28 @@ static bool peer_writes(const struct relay *relay)
 	return relay->closed && ioctl(relay->tcp, SIOCINQ, &waiting) == 0 && waiting > 0;
 }
 
+/* The program has closed with data unread: TCP would reset at once. But TCP would have sent, when
+ * the program wrote them, the bytes that it takes now. So these are sent before the reset, and FIN
+ * too if the program had shut writing down. */
+static enum relay_result close_hard(struct relay *relay)
+{
+	relay->tx_ready = true;
+	relay_tx(relay);
+	if (relay->pair->shut && !relay->tx_rest.data && pair_pending(relay->pair) == 0)
+		shutdown(relay->tcp, SHUT_WR);
+	return RELAY_ABORTED;
+}
+
 enum relay_result relay_run(struct relay *relay)
 {
-	/* The program has closed with data unread: TCP would reset at once. But TCP would have
-	 * sent, when the program wrote them, the bytes that it takes now. So these are sent before
-	 * the reset. */
-	if (relay->closed && left_unread(relay)) {
-		relay_tx(relay);
-		if (relay->pair->shut && !relay->tx_rest.data && pair_pending(relay->pair) == 0)
-			shutdown(relay->tcp, SHUT_WR);
-		return RELAY_ABORTED;
-	}
+	if (relay->closed && left_unread(relay))
+		return close_hard(relay);
 	if (relay->tcp_failed && (relay->closed || relay->rx_ended))
 		return RELAY_RESET;
 	enum relay_result rx = relay->closed || relay->rx_ended ? RELAY_WAIT : relay_rx(relay);
+	/* The program may close while bytes are passed to it, before an event tells so. */
+	if (rx == RELAY_ABORTED && relay->closed)
+		return close_hard(relay);
 	if (rx != RELAY_WAIT && rx != RELAY_MORE)
 		return rx;
 	enum relay_result tx = relay_tx(relay);

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* The relay between a pair and TCP, one turn at a time. What it does in the daemon is in
+ * test_clients_relay.c. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon/conns/relay.h"
+
+struct fixture {
+	struct relay relay;
+	struct pair pair;
+	int program; /* the program's end of the pair */
+	int near, far;
+};
+
+static void connect_tcp(int *ret_near, int *ret_far)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(addr);
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &len), 0);
+	*ret_far = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(connect(*ret_far, (struct sockaddr *)&addr, len), 0);
+	*ret_near = accept(listener, NULL, NULL);
+	assert_true(*ret_near >= 0);
+	close(listener);
+}
+
+static int setup(void **state)
+{
+	static struct fixture fixture;
+	const struct ipc_pair_name name = { .local.in.sin_family = AF_INET,
+					    .peer.in.sin_family = AF_INET,
+					    .id = (uint64_t)getpid() << 32 };
+	fixture = (struct fixture){ 0 };
+	assert_int_equal(pair_open(&name, -1, &fixture.pair, &fixture.program), 0);
+	connect_tcp(&fixture.near, &fixture.far);
+	relay_start(&fixture.relay, &fixture.pair, fixture.near);
+	assert_int_equal(relay_run(&fixture.relay), RELAY_WAIT);
+	*state = &fixture;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+	relay_stop(&f->relay);
+	pair_reset(&f->pair);
+	close(f->near);
+	close(f->far);
+	return 0;
+}
+
+static void await(int fd, short events)
+{
+	struct pollfd pfd = { .fd = fd, .events = events };
+	assert_int_equal(poll(&pfd, 1, 10000), 1);
+}
+
+/* The program answers and closes, while the peer sends on. The relay finds out as it passes the
+ * peer's bytes on, before an event tells of the close. */
+static void a_program_that_closes_amid_the_peers_bytes_has_its_answer_sent(void **state)
+{
+	struct fixture *f = *state;
+	char buf[16];
+	assert_int_equal(send(f->program, "answer", 6, 0), 6);
+	close(f->program);
+	assert_int_equal(send(f->far, "more", 4, 0), 4);
+	await(f->near, POLLIN);
+	relay_note_tcp(&f->relay, EPOLLIN);
+	assert_int_equal(relay_run(&f->relay), RELAY_ABORTED);
+	await(f->far, POLLIN);
+	assert_int_equal(recv(f->far, buf, sizeof(buf), 0), 6);
+	assert_memory_equal(buf, "answer", 6);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			a_program_that_closes_amid_the_peers_bytes_has_its_answer_sent, setup,
+			teardown),
+	};
+	return cmocka_run_group_tests_name("relay", tests, NULL, NULL);
+}
