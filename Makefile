@@ -221,6 +221,7 @@ LINK_test_engine_exhaustion := -Wl,--wrap=calloc,--wrap=realloc
 LINK_test_soft_exhaustion := -Wl,--wrap=malloc,--wrap=calloc
 LINK_test_manual := -Wl,--wrap=rdv_option_skipped_peers,--wrap=rdv_option_get_listeners,--wrap=limits_each,--wrap=fabric_each_device,--wrap=fabric_qp_stats,--wrap=smcr_engine_walk_paths
 LINK_test_soft_times := -Wl,--wrap=sendmmsg,--wrap=sendto,--wrap=soft_clock
+LINK_test_verbs_memory := -Wl,--wrap=log_message
 
 # Of smcrctl.
 $(B)/tests/unit/test_firewall: $(B)/obj/cli/smcrctl/firewall.o

@@ -58,7 +58,7 @@ struct side {
 	struct event_base *base;
 	struct rnic *rnic;
 	struct rnic_pd *pd;
-	struct rnic_mr *mr;
+	struct rnic_mr *mr, *source; /* the same memory, for the peer and for own requests */
 	struct rnic_qp *qp;
 	uint8_t *mem;
 	struct hello other;
@@ -106,7 +106,7 @@ static bool post(struct side *s, size_t at, uint32_t len)
 	struct rnic_send_wr wr[2] = {
 		{ .opcode = RNIC_WR_RDMA_WRITE,
 		  .num_sge = 1,
-		  .sge = { { s->mem + at, len, rnic_mr_lkey(s->mr) } },
+		  .sge = { { s->mem + at, len, rnic_mr_lkey(s->source) } },
 		  .remote_addr = s->other.mem + MAX_SIZE + at,
 		  .rkey = s->other.rkey },
 		{ .opcode = RNIC_WR_SEND,
@@ -186,6 +186,7 @@ static void open_side(struct side *s)
 	if (s->mem == MAP_FAILED || rnic_pd_alloc(s->rnic, &s->pd) ||
 	    rnic_mr_register(s->pd, s->mem, 2 * MAX_SIZE,
 			     RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE, &s->mr) ||
+	    rnic_mr_register(s->pd, s->mem, 2 * MAX_SIZE, RNIC_ACCESS_LOCAL_WRITE, &s->source) ||
 	    rnic_qp_create(s->pd, &qp, &s->qp))
 		die("out of memory");
 

@@ -17,6 +17,7 @@ struct fabric_device {
 	struct rnic *rnic;
 	struct smcr_device_info info; /* as the engine was told */
 	bool complained;              /* the log was told that memory cannot be registered */
+	bool told_addresses;          /* the log was told that peers learn addresses */
 	struct fabric_device *next, *prev;
 };
 

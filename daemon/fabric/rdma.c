@@ -348,6 +348,21 @@ static void complain(struct fabric_device *device, size_t len, int error)
 	log_message(LOG_WARNING, "%s", text);
 }
 
+/* Logged once for each device. Nothing else tells which devices keep to the true addresses. */
+static void tell_addresses(struct fabric_device *device)
+{
+	struct rnic_info info;
+	if (device->told_addresses)
+		return;
+	device->told_addresses = true;
+	rnic_get_info(device->rnic, &info);
+	log_message(
+		LOG_NOTICE,
+		"rnic %s: peers learn at which addresses of smcrd's memory RMBs lie: the device "
+		"or its driver takes no other addresses for them",
+		info.name);
+}
+
 static int op_mr_register(void *ctx, void *handle, void *addr, size_t len, bool remote,
 			  struct smcr_mr *ret_mr)
 {
@@ -365,6 +380,8 @@ static int op_mr_register(void *ctx, void *handle, void *addr, size_t len, bool 
 				    .lkey = rnic_mr_lkey(mr),
 				    .rkey = rnic_mr_rkey(mr),
 				    .vaddr = rnic_mr_vaddr(mr) };
+	if (remote && ret_mr->vaddr == (uintptr_t)addr)
+		tell_addresses(qp->device);
 	return 0;
 }
 

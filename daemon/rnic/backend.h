@@ -67,6 +67,14 @@ void rnic_changed_since(struct rnic *rnic, const struct rnic_info *before);
 /** Raise the noted events, from the event loop. A callback may close the RNIC. */
 void rnic_tell_events(struct rnic *rnic);
 
+/** A random number that nobody can guess. */
+uint32_t rnic_random(void);
+/** A random start address of a memory region, for the peers. The true address would tell them where
+ * the memory of this process lies. The start is not 0, a multiple of 64 KiB and thus of any page
+ * size, and below 2^47, as addresses of all processes are: so every device can have it, and no
+ * region wraps. */
+uint64_t rnic_random_start(void);
+
 extern const struct rnic_backend rnic_soft_backend;
 extern const struct rnic_backend rnic_verbs_backend;
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define MAX_SEND_DEPTH 4096
 #define MAX_RECV_DEPTH 4096
@@ -94,6 +95,25 @@ uint32_t rnic_mr_rkey(const struct rnic_mr *mr)
 uint64_t rnic_mr_vaddr(const struct rnic_mr *mr)
 {
 	return mr->vaddr;
+}
+
+uint32_t rnic_random(void)
+{
+	uint32_t value;
+	/* getrandom() of up to 256 bytes can only fail or be interrupted while the kernel's pool is
+	 * not ready yet. */
+	while (getrandom(&value, sizeof(value), 0) != (ssize_t)sizeof(value))
+		;
+	return value;
+}
+
+uint64_t rnic_random_start(void)
+{
+	uint64_t start;
+	do {
+		start = (uint64_t)(rnic_random() >> 1) << 16;
+	} while (start == 0);
+	return start;
 }
 
 int rnic_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params, struct rnic_qp **ret_qp)

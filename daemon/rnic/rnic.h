@@ -186,15 +186,17 @@ enum {
 
 /**
  * Register memory in a protection domain. The memory stays the caller's and must outlive the MR.
- * Own requests name the memory by its address, requests of a peer by rnic_mr_vaddr().
+ * Own requests name the memory by its address, requests of a peer by rnic_mr_vaddr(). Memory that
+ * peers may write cannot be the source of own requests: a device knows it by one address only.
  */
 int rnic_mr_register(struct rnic_pd *pd, void *addr, size_t len, unsigned int access,
 		     struct rnic_mr **ret_mr);
 void rnic_mr_deregister(struct rnic_mr *mr);
 uint32_t rnic_mr_lkey(const struct rnic_mr *mr);
 uint32_t rnic_mr_rkey(const struct rnic_mr *mr); /* unpredictable for soft (getrandom) */
-/** The remote address of the memory's first byte; byte i is at this plus i. soft: never 0,
- * unpredictable, and independent of the local address; verbs: the local address. */
+/** The remote address of the memory's first byte; byte i is at this plus i. Never 0. For memory
+ * that peers may write: unpredictable, and independent of the local address but for the place in a
+ * page; with a verbs device that takes no other address, the local address. */
 uint64_t rnic_mr_vaddr(const struct rnic_mr *mr);
 
 enum rnic_opcode {

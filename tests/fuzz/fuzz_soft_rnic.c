@@ -29,7 +29,7 @@ struct run {
 	const uint8_t *data;
 	size_t left;
 	struct soft_qp *qp;
-	struct rnic_mr *mr;
+	struct rnic_mr *mr, *source; /* `mem`, for the peer and for own requests */
 	uint8_t *mem;
 	uint64_t posted, completed, recv_errors;
 };
@@ -102,8 +102,8 @@ static void post(struct run *run)
 		.opcode = kind & 1 ? RNIC_WR_SEND : RNIC_WR_RDMA_WRITE,
 		.flags = RNIC_SEND_SIGNALED | (kind & 2 ? RNIC_SEND_SOLICITED : 0),
 		.num_sge = 1 + (kind >> 2 & 1),
-		.sge = { { run->mem, len / 2, rnic_mr_lkey(run->mr) },
-			 { run->mem + len / 2, len - len / 2, rnic_mr_lkey(run->mr) } },
+		.sge = { { run->mem, len / 2, rnic_mr_lkey(run->source) },
+			 { run->mem + len / 2, len - len / 2, rnic_mr_lkey(run->source) } },
 		.remote_addr = 0x1000,
 		.rkey = 1,
 	};
@@ -206,6 +206,7 @@ static void start(struct run *run)
 	memset(run->mem, 0, MEM);
 	must(rnic_mr_register(pd, run->mem, MEM, RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE,
 			      &run->mr) == 0);
+	must(rnic_mr_register(pd, run->mem, MEM, RNIC_ACCESS_LOCAL_WRITE, &run->source) == 0);
 	must(rnic_qp_create(pd, &params, &qp) == 0);
 	must(rnic_qp_connect(qp, &peer) == 0 && rnic_qp_start(qp, &send) == 0);
 	run->qp = soft_qp_of(qp);
@@ -222,6 +223,7 @@ static void finish(struct run *run)
 	must(soft_device_of(rnic)->hold_budget == 64u << 20);
 	rnic_qp_destroy(&run->qp->base);
 	rnic_mr_deregister(run->mr);
+	rnic_mr_deregister(run->source);
 	free(run->mem);
 }
 

@@ -123,6 +123,25 @@ static void other_namespace(void **state)
 	assert_string_equal(names, "");
 }
 
+/* ---- memory */
+
+/* Peers learn no address of this process: rdma_rxe takes a start of our own. The transfers of the
+ * other tests go to such addresses. */
+static void peers_are_told_a_random_start(void **state)
+{
+	(void)state;
+	const struct rnic_side *sides[] = { &a, &b };
+	for (int i = 0; i < 2; i++) {
+		const struct rnic_side *side = sides[i];
+		assert_true(verbs_device_of(side->rnic)->starts_anywhere);
+		assert_true(rnic_mr_vaddr(side->mr) != (uintptr_t)side->mem);
+		assert_true((rnic_mr_vaddr(side->mr) - (uintptr_t)side->mem) %
+				    (uintptr_t)sysconf(_SC_PAGESIZE) ==
+			    0);
+	}
+	assert_true(rnic_mr_vaddr(a.mr) != rnic_mr_vaddr(b.mr));
+}
+
 /* ---- inline data */
 
 static void without_inline(void **state)
@@ -508,6 +527,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(other_namespace),
 		cmocka_unit_test(neighbour_entries),
 		cmocka_unit_test(memory_limit),
+		cmocka_unit_test(peers_are_told_a_random_start),
 		CONNECTED(without_inline),
 		CONNECTED(poll_hands_in),
 		CONNECTED(poll_from_another_devices_callback),

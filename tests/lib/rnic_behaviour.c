@@ -119,8 +119,8 @@ static void long_sends(void **state)
 			.opcode = RNIC_WR_SEND,
 			.flags = RNIC_SEND_SIGNALED,
 			.num_sge = 2,
-			.sge = { { a.mem + split, len - split, rnic_mr_lkey(a.mr) },
-				 { a.mem, split, rnic_mr_lkey(a.mr) } },
+			.sge = { { a.mem + split, len - split, rnic_mr_lkey(a.source) },
+				 { a.mem, split, rnic_mr_lkey(a.source) } },
 		};
 		size_t before = b.num_messages;
 		assert_int_equal(rnic_post_send(a.qp, &wr, 1), 0);
@@ -391,7 +391,7 @@ static void remote_access_is_refused(void **state)
 	struct rnic_send_wr wr = { .wr_id = 2,
 				   .opcode = RNIC_WR_RDMA_WRITE,
 				   .num_sge = 1,
-				   .sge = { { a.mem, 100, rnic_mr_lkey(a.mr) } },
+				   .sge = { { a.mem, 100, rnic_mr_lkey(a.source) } },
 				   .remote_addr = rnic_mr_vaddr(b.mr) + b.mem_len - 99,
 				   .rkey = rnic_mr_rkey(b.mr) };
 	expect_refused(&wr, RNIC_WC_REM_ACCESS_ERR); /* past the end of the memory */
@@ -427,7 +427,8 @@ static void own_memory_is_checked(void **state)
 	struct rnic_send_wr wr = { .wr_id = 2,
 				   .opcode = RNIC_WR_RDMA_WRITE,
 				   .num_sge = 1,
-				   .sge = { { a.mem + a.mem_len - 50, 100, rnic_mr_lkey(a.mr) } },
+				   .sge = { { a.mem + a.mem_len - 50, 100,
+					      rnic_mr_lkey(a.source) } },
 				   .remote_addr = rnic_mr_vaddr(b.mr),
 				   .rkey = rnic_mr_rkey(b.mr) };
 	expect_refused(&wr, RNIC_WC_LOC_PROT_ERR);
@@ -515,7 +516,7 @@ static void unsignaled_requests(void **state)
 	(void)state;
 	struct rnic_send_wr wr = { .opcode = RNIC_WR_RDMA_WRITE,
 				   .num_sge = 1,
-				   .sge = { { a.mem, 64, rnic_mr_lkey(a.mr) } },
+				   .sge = { { a.mem, 64, rnic_mr_lkey(a.source) } },
 				   .remote_addr = rnic_mr_vaddr(b.mr),
 				   .rkey = rnic_mr_rkey(b.mr) };
 	struct rnic_send_wr list[7];

@@ -76,6 +76,9 @@ void rnic_side_open(struct rnic_side *side, struct event_base *base, const char 
 	must(rnic_mr_register(side->pd, side->mem, mem_len,
 			      RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE, &side->mr) == 0,
 	     "MR");
+	must(rnic_mr_register(side->pd, side->mem, mem_len, RNIC_ACCESS_LOCAL_WRITE,
+			      &side->source) == 0,
+	     "MR of the source");
 	side->psn = 0x123456;
 }
 
@@ -145,6 +148,7 @@ void rnic_side_close(struct rnic_side *side)
 {
 	rnic_side_qp_destroy(side);
 	rnic_side_forget(side);
+	rnic_mr_deregister(side->source);
 	rnic_mr_deregister(side->mr);
 	rnic_pd_free(side->pd);
 	rnic_close(side->rnic);
@@ -158,7 +162,7 @@ int rnic_side_write(struct rnic_side *side, size_t from, uint32_t len, const str
 				   .opcode = RNIC_WR_RDMA_WRITE,
 				   .flags = RNIC_SEND_SIGNALED,
 				   .num_sge = 1,
-				   .sge = { { side->mem + from, len, rnic_mr_lkey(side->mr) } },
+				   .sge = { { side->mem + from, len, rnic_mr_lkey(side->source) } },
 				   .remote_addr = rnic_mr_vaddr(peer->mr) + to,
 				   .rkey = rnic_mr_rkey(peer->mr) };
 	return rnic_post_send(side->qp, &wr, 1);

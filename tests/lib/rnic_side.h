@@ -20,7 +20,8 @@ struct rnic_side {
 	struct event_base *base;
 	struct rnic *rnic;
 	struct rnic_pd *pd;
-	struct rnic_mr *mr;
+	struct rnic_mr *mr;     /* `mem`, for writes of the peer */
+	struct rnic_mr *source; /* `mem`, for own requests */
 	uint8_t *mem;
 	size_t mem_len;
 	struct rnic_qp *qp;

@@ -60,7 +60,7 @@ static void post_more(struct stream *s)
 		struct rnic_send_wr wr[2] = {
 			{ .opcode = RNIC_WR_RDMA_WRITE,
 			  .num_sge = 1,
-			  .sge = { { s->side.mem + at, note.len, rnic_mr_lkey(s->side.mr) } },
+			  .sge = { { s->side.mem + at, note.len, rnic_mr_lkey(s->side.source) } },
 			  .remote_addr = rnic_mr_vaddr(s->peer->side.mr) + MEM / 2 + at,
 			  .rkey = rnic_mr_rkey(s->peer->side.mr) },
 			{ .wr_id = s->sent,

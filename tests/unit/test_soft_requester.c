@@ -14,6 +14,7 @@
 #include "tests/lib/rnic_side.h"
 #include "tests/lib/roce_peer.h"
 #include "tests/lib/testnet.h"
+#include "tests/lib/tries.h"
 
 #define MEM      (1u << 20)
 #define MTU_CODE 3
@@ -143,7 +144,7 @@ static int post_write(size_t from, uint32_t len, uint64_t wr_id)
 				   .opcode = RNIC_WR_RDMA_WRITE,
 				   .flags = RNIC_SEND_SIGNALED,
 				   .num_sge = 1,
-				   .sge = { { side.mem + from, len, rnic_mr_lkey(side.mr) } },
+				   .sge = { { side.mem + from, len, rnic_mr_lkey(side.source) } },
 				   .remote_addr = FAR_ADDR,
 				   .rkey = FAR_KEY };
 	return rnic_post_send(side.qp, &wr, 1);
@@ -599,11 +600,13 @@ static void own_memory_errors(void **state)
 		size_t from;
 		uint32_t len;
 	} cases[] = {
-		{ rnic_mr_lkey(side.mr) ^ 1, 0, 4 },
+		{ rnic_mr_lkey(side.source) ^ 1, 0, 4 },
 		{ rnic_mr_lkey(other_mr), 0, 4 },
-		{ rnic_mr_lkey(side.mr), MEM - 3, 4 },
+		{ rnic_mr_lkey(side.source), MEM - 3, 4 },
+		{ rnic_mr_lkey(side.mr), 0, 4 }, /* peers may write there */
 	};
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("row %zu", i);
 		disconnect(NULL);
 		connect_one(NULL);
 		assert_int_equal(post_send(1), 0);

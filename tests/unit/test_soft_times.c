@@ -191,7 +191,7 @@ static void post_packets(uint32_t n)
 	struct rnic_send_wr wr = { .opcode = RNIC_WR_RDMA_WRITE,
 				   .flags = RNIC_SEND_SIGNALED,
 				   .num_sge = 1,
-				   .sge = { { side.mem, n * MTU, rnic_mr_lkey(side.mr) } },
+				   .sge = { { side.mem, n * MTU, rnic_mr_lkey(side.source) } },
 				   .remote_addr = FAR_ADDR,
 				   .rkey = FAR_KEY };
 	assert_int_equal(soft_requester_post(qp, &wr, 1), 0);

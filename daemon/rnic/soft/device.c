@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <utlist.h>
 
 #include "daemon/rnic/alarm.h"
@@ -30,16 +29,6 @@
 uint64_t soft_clock(void)
 {
 	return alarm_now();
-}
-
-uint32_t soft_random(void)
-{
-	uint32_t value;
-	/* getrandom() of up to 256 bytes can only fail or be interrupted while the kernel's pool is
-	 * not ready yet. */
-	while (getrandom(&value, sizeof(value), 0) != (ssize_t)sizeof(value))
-		;
-	return value;
 }
 
 /* ---- the run loop */

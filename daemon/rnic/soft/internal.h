@@ -410,8 +410,6 @@ static inline struct soft_qp *soft_qp_of(const struct rnic_qp *qp)
 }
 
 uint64_t soft_clock(void);
-/** A random number that nobody can predict. */
-uint32_t soft_random(void);
 /** Receive all that is in the sockets now, before a timer counts something as missing. */
 void soft_device_hear(struct soft_device *dev);
 /** Receive, deliver, send, acknowledge, until nothing is left to do or other events of the loop

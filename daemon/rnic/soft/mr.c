@@ -17,17 +17,9 @@ static uint32_t new_key(struct soft_device *dev)
 {
 	uint32_t key;
 	do {
-		key = soft_random();
+		key = rnic_random();
 	} while (key == 0 || find(dev, key));
 	return key;
-}
-
-/* A random start address for the peers, instead of the true one, which would tell them the layout
- * of this process's memory. It is a multiple of the page size, not 0, and the region does not
- * wrap. */
-static uint64_t new_start(void)
-{
-	return ((uint64_t)soft_random() + 1) << 16;
 }
 
 int soft_mr_register(struct rnic_pd *pd, void *addr, size_t len, unsigned int access,
@@ -40,7 +32,7 @@ int soft_mr_register(struct rnic_pd *pd, void *addr, size_t len, unsigned int ac
 	mr->base.rnic = pd->rnic;
 	mr->pd = (struct soft_pd *)pd;
 	mr->key = mr->base.lkey = mr->base.rkey = new_key(dev);
-	mr->base.vaddr = new_start();
+	mr->base.vaddr = rnic_random_start();
 	mr->addr = addr;
 	mr->len = len;
 	mr->access = access;
@@ -69,7 +61,8 @@ bool soft_mr_local_ok(struct soft_device *dev, const struct soft_pd *pd, uint32_
 		      const void *addr, uint32_t len)
 {
 	const struct soft_mr *mr = find(dev, lkey);
-	return mr && mr->pd == pd && inside(mr, (uintptr_t)mr->addr, (uintptr_t)addr, len);
+	return mr && mr->pd == pd && !(mr->access & RNIC_ACCESS_REMOTE_WRITE) &&
+	       inside(mr, (uintptr_t)mr->addr, (uintptr_t)addr, len);
 }
 
 uint8_t *soft_mr_remote(struct soft_device *dev, const struct soft_pd *pd, uint32_t rkey,

@@ -12,7 +12,7 @@
 static uint32_t new_qpn(struct soft_device *dev)
 {
 	for (;;) {
-		uint32_t qpn = soft_random() & ROCE_QPN_MASK;
+		uint32_t qpn = rnic_random() & ROCE_QPN_MASK;
 		struct soft_qp *other;
 		HASH_FIND(hh, dev->qps, &qpn, sizeof(qpn), other);
 		if (qpn > 1 && !other)

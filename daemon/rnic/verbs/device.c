@@ -358,6 +358,7 @@ static int check_port(struct verbs_device *dev, char *ret_error)
 		return -EPROTONOSUPPORT;
 	}
 	dev->endless = dev->attr.vendor_id == RXE_VENDOR_ID;
+	dev->starts_anywhere = verbs_mr_may_start_anywhere(dev->context->device->ibdev_path);
 	return 0;
 }
 

@@ -160,6 +160,7 @@ struct verbs_device {
 	struct ibv_device_attr attr;
 	uint8_t gid_index[RNIC_MAX_GIDS]; /* of info.gids, in the port's table */
 	bool endless;                     /* a retry count of 7 means forever */
+	bool starts_anywhere;             /* peers may be told another address of a region */
 	uint32_t inline_wanted;           /* RNIC_MAX_INLINE; tests use less */
 	struct rnic_stats before;
 	struct verbs_reaper *reaper;
@@ -206,6 +207,13 @@ void verbs_pd_free(struct rnic_pd *pd);
 int verbs_mr_register(struct rnic_pd *pd, void *addr, size_t len, unsigned int access,
 		      struct rnic_mr **ret_mr);
 void verbs_mr_deregister(struct rnic_mr *mr);
+/**
+ * May regions of a device start at another address for peers than in the memory of this process?
+ * Not with mlx4: the driver chooses the size of the device's pages by the memory's own address, and
+ * the device then finds other memory behind an address that differs in the bits within such a page.
+ * @param ibdev_path  ".../infiniband/DEV"
+ */
+bool verbs_mr_may_start_anywhere(const char *ibdev_path);
 
 /* ---- qp.c */
 

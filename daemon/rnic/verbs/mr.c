@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "daemon/rnic/verbs/internal.h"
 
@@ -56,9 +60,49 @@ void verbs_pd_free(struct rnic_pd *base)
 	give_back(base->rnic, &((struct verbs_pd *)base)->free);
 }
 
+bool verbs_mr_may_start_anywhere(const char *ibdev_path)
+{
+	char link[PATH_MAX], driver[PATH_MAX];
+	snprintf(link, sizeof(link), "%s/device/driver", ibdev_path);
+	ssize_t n = readlink(link, driver, sizeof(driver) - 1);
+	if (n <= 0)
+		return true; /* no hardware: rdma_rxe */
+	driver[n] = '\0';
+	const char *name = strrchr(driver, '/');
+	return strcmp(name ? name + 1 : driver, "mlx4_core") != 0;
+}
+
+/* The kernel wants the start to have the same place in a page as the memory itself. */
+static uint64_t start_for_peers(const void *addr)
+{
+	return rnic_random_start() + (uintptr_t)addr % (uintptr_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Peers are told a random start, of memory that they may write. Where the device refuses that, but
+ * takes the memory's own address, the device is not asked again. */
+static struct ibv_mr *register_with(struct verbs_device *dev, struct ibv_pd *pd, void *addr,
+				    size_t len, int flags, uint64_t *ret_vaddr)
+{
+	bool hide = dev->starts_anywhere && flags & IBV_ACCESS_REMOTE_WRITE;
+	struct ibv_mr *mr;
+	if (hide) {
+		*ret_vaddr = start_for_peers(addr);
+		mr = ibv_reg_mr_iova(pd, addr, len, *ret_vaddr, flags);
+		if (mr || (errno != EINVAL && errno != EOPNOTSUPP))
+			return mr;
+	}
+	*ret_vaddr = (uintptr_t)addr;
+	mr = ibv_reg_mr(pd, addr, len, flags);
+	if (hide && mr)
+		dev->starts_anywhere = false;
+	return mr;
+}
+
 int verbs_mr_register(struct rnic_pd *base, void *addr, size_t len, unsigned int access,
 		      struct rnic_mr **ret_mr)
 {
+	struct verbs_device *dev = verbs_device_of(base->rnic);
+	uint64_t vaddr;
 	struct verbs_mr *mr = calloc(1, sizeof(*mr));
 	int flags = (access & RNIC_ACCESS_LOCAL_WRITE ? IBV_ACCESS_LOCAL_WRITE : 0) |
 		    (access & RNIC_ACCESS_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0);
@@ -66,14 +110,14 @@ int verbs_mr_register(struct rnic_pd *base, void *addr, size_t len, unsigned int
 		return -ENOMEM;
 	mr->pd = (struct verbs_pd *)base;
 	mr->free = (struct verbs_job){ .run = free_mr, .arg = mr };
-	mr->mr = ibv_reg_mr(mr->pd->pd, addr, len, flags);
+	mr->mr = register_with(dev, mr->pd->pd, addr, len, flags, &vaddr);
 	if (!mr->mr) {
 		int error = errno ? -errno : -ENOMEM;
 		free(mr);
 		return error;
 	}
-	mr->base = (struct rnic_mr){ base->rnic, mr->mr->lkey, mr->mr->rkey, (uintptr_t)addr };
-	verbs_device_of(base->rnic)->mrs++;
+	mr->base = (struct rnic_mr){ base->rnic, mr->mr->lkey, mr->mr->rkey, vaddr };
+	dev->mrs++;
 	*ret_mr = &mr->base;
 	return 0;
 }
