@@ -258,29 +258,29 @@ static enum smcr_reason refuse(void *ctx, const struct conns_candidate *candidat
 	return reason ? reason : policy_judge(smcrd->policy, &subject);
 }
 
-static void worked(void *ctx, const struct smcr_addr *peer)
+static void worked(void *ctx, uid_t uid, const struct smcr_addr *peer)
 {
 	struct smcrd *smcrd = ctx;
-	policy_worked(smcrd->policy, peer);
+	policy_worked(smcrd->policy, uid, peer);
 }
 
 /* Any user of the peer's host can send CLC and name an RNIC that does not answer. If other links
  * with that host work, the failure says nothing about the host. */
-static void path_failed(struct smcrd *smcrd, const struct smcr_addr *peer)
+static void path_failed(struct smcrd *smcrd, uid_t uid, const struct smcr_addr *peer)
 {
 	if (!smcr_engine_reaches(smcrd->engine, peer))
-		policy_failed(smcrd->policy, peer, FAILURE_PATH);
+		policy_failed(smcrd->policy, uid, peer, FAILURE_PATH);
 	else if (peer->port)
-		policy_failed(smcrd->policy, peer, FAILURE_LINK);
+		policy_failed(smcrd->policy, uid, peer, FAILURE_LINK);
 }
 
-static void failed(void *ctx, const struct smcr_addr *peer, enum conns_failure how)
+static void failed(void *ctx, uid_t uid, const struct smcr_addr *peer, enum conns_failure how)
 {
 	struct smcrd *smcrd = ctx;
 	switch (how) {
-	case CONNS_PATH_DEAD: path_failed(smcrd, peer); break;
-	case CONNS_NO_ANSWER: policy_failed(smcrd->policy, peer, FAILURE_ANSWER); break;
-	case CONNS_RESET: policy_failed(smcrd->policy, peer, FAILURE_RESET); break;
+	case CONNS_PATH_DEAD: path_failed(smcrd, uid, peer); break;
+	case CONNS_NO_ANSWER: policy_failed(smcrd->policy, uid, peer, FAILURE_ANSWER); break;
+	case CONNS_RESET: policy_failed(smcrd->policy, uid, peer, FAILURE_RESET); break;
 	}
 }
 

@@ -23,10 +23,12 @@ void doctor_peers(struct doctor *doctor)
 		}
 		findings_add(&doctor->findings, FINDING_WARNING,
 			     "%s%s is left to TCP for %" JSON_INTEGER_FORMAT
-			     " s: %s\nsee 'smcrctl check %s%s'; 'smcrctl policy forget %s%s' lets "
+			     " s by user %" JSON_INTEGER_FORMAT
+			     ": %s\nsee 'smcrctl check %s%s'; 'smcrctl policy forget %s%s' lets "
 			     "SMC-R be tried again",
 			     address, text, doctor_number(peer, "seconds_left", NULL),
-			     doctor_text(peer, "reason"), address, number, address, text);
+			     doctor_number(peer, "uid", NULL), doctor_text(peer, "reason"), address,
+			     number, address, text);
 	}
 	if (doctor->info && json_array_size(skipped) == 0)
 		findings_add(&doctor->findings, FINDING_OK, "no peer is left to TCP for a failure");

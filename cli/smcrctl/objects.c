@@ -159,9 +159,10 @@ static char *skipped(const json_t *info)
 		fprintf(out, "%s%s", i ? "; " : "", text_of(item, "peer"));
 		if (json_is_integer(port))
 			fprintf(out, " port %" JSON_INTEGER_FORMAT, json_integer_value(port));
-		fprintf(out, " for %" JSON_INTEGER_FORMAT " s (%s)",
+		fprintf(out,
+			" for %" JSON_INTEGER_FORMAT " s by user %" JSON_INTEGER_FORMAT " (%s)",
 			json_integer_value(json_object_get(item, "seconds_left")),
-			text_of(item, "reason"));
+			json_integer_value(json_object_get(item, "uid")), text_of(item, "reason"));
 	}
 	fclose(out);
 	return text;

@@ -80,7 +80,8 @@ static void add_event(struct peers *peers, const json_t *event)
 					      json_object_get(event, "text")));
 }
 
-/* A failure of one port does not concern the others. */
+/* A failure of one port does not concern the others. Of several users' the one that lasts longest
+ * counts. */
 static void add_failure(struct peers *peers, const json_t *failure)
 {
 	json_t *row = row_of(peers, failure);
@@ -88,11 +89,13 @@ static void add_failure(struct peers *peers, const json_t *failure)
 	if (!row)
 		return;
 	json_array_append_new(json_object_get(row, "failures"),
-			      json_pack("{s:O, s:O, s:O, s:O}", "port",
-					json_object_get(failure, "port"), "kind",
+			      json_pack("{s:O, s:O, s:O, s:O, s:O}", "port",
+					json_object_get(failure, "port"), "uid",
+					json_object_get(failure, "uid"), "kind",
 					json_object_get(failure, "kind"), "text",
 					json_object_get(failure, "text"), "seconds_left", left));
-	if (json_is_null(json_object_get(failure, "port")) && json_integer_value(left) > 0)
+	if (json_is_null(json_object_get(failure, "port")) &&
+	    json_integer_value(left) > number(row, "skipped_seconds_left"))
 		json_object_set(row, "skipped_seconds_left", left);
 }
 

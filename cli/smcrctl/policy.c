@@ -70,6 +70,7 @@ static char *rate(const json_t *row)
 static const struct column failed_columns[] = {
 	{ "PEER", NULL, .format = peer_or_own },
 	{ "PORT", NULL, .format = port_or_all },
+	{ "UID", "uid" },
 	{ "FAILURES", "failures" },
 	{ "SECONDS-LEFT", "seconds_left" },
 	{ "WHY", "text" },

@@ -107,10 +107,11 @@ struct conns_callbacks {
 	/** How much memory may this connection need, judging by earlier ones? NULL: unknown. */
 	struct smcr_needs (*expect)(void *ctx, const struct conns_candidate *candidate);
 
-	/** The outcome of a rendezvous, from which daemon/policy learns; each may be NULL. The port
-	 * of `peer` is that of a server, and 0 for a client. They must not call the engine. */
-	void (*worked)(void *ctx, const struct smcr_addr *peer);
-	void (*failed)(void *ctx, const struct smcr_addr *peer, enum conns_failure how);
+	/** The outcome of a rendezvous, from which daemon/policy learns; each may be NULL. `uid` is
+	 * who called connect() or listen(). The port of `peer` is that of a server, and 0 for a
+	 * client. They must not call the engine. */
+	void (*worked)(void *ctx, uid_t uid, const struct smcr_addr *peer);
+	void (*failed)(void *ctx, uid_t uid, const struct smcr_addr *peer, enum conns_failure how);
 	void (*ended)(void *ctx, const struct conns_ended *ended);
 	/** A connection has filled a buffer that could be larger; `needs` says which. */
 	void (*outgrown)(void *ctx, const struct conns_candidate *candidate,

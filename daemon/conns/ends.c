@@ -59,7 +59,7 @@ void conn_note_failure(const struct client_conn *conn, enum conns_failure how)
 	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
 	const struct smcr_addr peer = learnt_peer(conn);
 	if (callbacks->failed)
-		callbacks->failed(callbacks->ctx, &peer, how);
+		callbacks->failed(callbacks->ctx, conn->claim_uid, &peer, how);
 }
 
 void conn_note_worked(const struct client_conn *conn)
@@ -67,7 +67,7 @@ void conn_note_worked(const struct client_conn *conn)
 	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
 	const struct smcr_addr peer = learnt_peer(conn);
 	if (callbacks->worked)
-		callbacks->worked(callbacks->ctx, &peer);
+		callbacks->worked(callbacks->ctx, conn->claim_uid, &peer);
 }
 
 void conn_note_outgrown(const struct client_conn *conn, const struct smcr_needs *needs)

@@ -62,10 +62,11 @@ static json_t *port(const struct smcr_addr *where)
 static bool add_failure(void *arg, const struct failure *failure, uint32_t seconds_left)
 {
 	return add_row(arg,
-		       json_pack("{s:o, s:o, s:s, s:s, s:I, s:I, s:I}", "peer",
-				 address(&failure->peer), "port", port(&failure->peer), "kind",
-				 failure_name(failure->kind), "text", failure_text(failure->kind),
-				 "failures", (json_int_t)failure->times, "skipped_seconds",
+		       json_pack("{s:o, s:o, s:I, s:s, s:s, s:I, s:I, s:I}", "peer",
+				 address(&failure->peer), "port", port(&failure->peer), "uid",
+				 (json_int_t)failure->uid, "kind", failure_name(failure->kind),
+				 "text", failure_text(failure->kind), "failures",
+				 (json_int_t)failure->times, "skipped_seconds",
 				 (json_int_t)failure->seconds, "seconds_left",
 				 (json_int_t)seconds_left),
 		       failure->order);

@@ -421,11 +421,12 @@ static json_t *skipped_peers(struct control *control)
 		char ip[INET6_ADDRSTRLEN];
 		inet_ntop(peers[i].peer.family, peers[i].peer.ip, ip, sizeof(ip));
 		json_array_append_new(
-			list, json_pack("{s:s, s:o, s:I, s:s}", "peer", ip, "port",
-					peers[i].peer.port ? json_integer(peers[i].peer.port)
-							   : json_null(),
-					"seconds_left", (json_int_t)peers[i].seconds_left, "reason",
-					peers[i].reason));
+			list,
+			json_pack("{s:s, s:o, s:I, s:I, s:s}", "peer", ip, "port",
+				  peers[i].peer.port ? json_integer(peers[i].peer.port)
+						     : json_null(),
+				  "uid", (json_int_t)peers[i].uid, "seconds_left",
+				  (json_int_t)peers[i].seconds_left, "reason", peers[i].reason));
 	}
 	return list;
 }

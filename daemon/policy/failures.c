@@ -7,46 +7,56 @@
 
 #include "daemon/policy/place_key.h"
 
-#define MAX_ENTRIES   4096
-#define RESET_SECONDS 2 /* short, as a restarted daemon causes resets */
+#define MAX_ENTRIES   4096 /* the BPF programs have room for as many */
+#define RESET_SECONDS 2    /* short, as a restarted daemon causes resets */
 #define LONGEST       3600
 #define ECHO_SECONDS  3600
 #define ECHO_LONGEST  86400
 #define ECHO_PORTS    3
 #define REMEMBER_MS   3600000ull
 
-struct entry {
-	struct failure failure;
-	struct place_key key;
-	UT_hash_handle hh; /* oldest first */
+/* All its bytes are set. */
+struct key {
+	struct place_key place;
+	uint32_t uid;
 };
 
-/* An address that SMC-R has worked with, so it does not only send the option back. */
-struct good_peer {
-	struct place_key key; /* port 0 */
-	uint64_t worked_ms;
-	UT_hash_handle hh; /* ordered: longest ago first */
+_Static_assert(sizeof(struct key) == sizeof(struct place_key) + sizeof(uint32_t), "padding");
+
+struct entry {
+	struct failure failure;
+	struct key key;
+	UT_hash_handle hh; /* oldest first */
 };
 
 struct failures {
 	uint32_t first_seconds;
 	uint64_t last_order;
-	struct entry *entries;
-	struct good_peer *good;
+	void (*forgotten)(void *arg, const struct failure *failure);
+	void *arg;
+	struct entry *failed;
+	/* Addresses (port 0) that SMC-R has worked with, so they do not only send the option back.
+	 * until_ms: when it worked; ordered: longest ago first. */
+	struct entry *good;
 };
 
-static struct place_key key_of(const struct smcr_addr *peer, uint16_t port)
+static struct key key_of(uid_t uid, const struct smcr_addr *peer, uint16_t port)
 {
-	struct place_key key = place_key_of(peer);
-	key.port = port;
+	struct key key = { .place = place_key_of(peer), .uid = uid };
+	key.place.port = port;
 	return key;
 }
 
-struct failures *failures_new(uint32_t first_seconds)
+struct failures *failures_new(uint32_t first_seconds,
+			      void (*forgotten)(void *arg, const struct failure *failure),
+			      void *arg)
 {
 	struct failures *failures = calloc(1, sizeof(*failures));
-	if (failures)
-		failures->first_seconds = first_seconds;
+	if (!failures)
+		return NULL;
+	failures->first_seconds = first_seconds;
+	failures->forgotten = forgotten;
+	failures->arg = arg;
 	return failures;
 }
 
@@ -55,80 +65,108 @@ void failures_set_first(struct failures *failures, uint32_t first_seconds)
 	failures->first_seconds = first_seconds;
 }
 
-static void remove_entry(struct failures *failures, struct entry *entry)
+/** @param table &failures->failed or &failures->good */
+static void forget(struct failures *failures, struct entry **table, struct entry *entry)
 {
-	HASH_DELETE(hh, failures->entries, entry);
+	if (table == &failures->failed && failures->forgotten)
+		failures->forgotten(failures->arg, &entry->failure);
+	HASH_DELETE(hh, *table, entry);
 	free(entry);
-}
-
-static void remove_good(struct failures *failures, struct good_peer *good)
-{
-	HASH_DELETE(hh, failures->good, good);
-	free(good);
 }
 
 void failures_free(struct failures *failures)
 {
 	if (!failures)
 		return;
-	while (failures->entries)
-		remove_entry(failures, failures->entries);
+	failures->forgotten = NULL;
+	while (failures->failed)
+		forget(failures, &failures->failed, failures->failed);
 	while (failures->good)
-		remove_good(failures, failures->good);
+		forget(failures, &failures->good, failures->good);
 	free(failures);
 }
 
 /* ---- what is remembered ---- */
 
-static void forget_old(struct failures *failures, uint64_t now_ms)
+static void forget_old(struct failures *failures, struct entry **table, uint64_t now_ms)
 {
 	struct entry *entry, *next;
-	for (entry = failures->entries; entry; entry = next) {
+	for (entry = *table; entry; entry = next) {
 		next = entry->hh.next;
 		if (now_ms >= entry->failure.until_ms + REMEMBER_MS)
-			remove_entry(failures, entry);
+			forget(failures, table, entry);
 	}
-	while (failures->good && now_ms >= failures->good->worked_ms + REMEMBER_MS)
-		remove_good(failures, failures->good);
 }
 
-static struct entry *find(const struct failures *failures, const struct place_key *key)
+static struct entry *find(struct entry *table, const struct key *key)
 {
 	struct entry *entry;
-	HASH_FIND(hh, failures->entries, key, sizeof(*key), entry);
+	HASH_FIND(hh, table, key, sizeof(*key), entry);
 	return entry;
 }
 
-/* Make room for a further port of an address by removing its oldest one. */
-static void make_room_at(struct failures *failures, const struct place_key *key)
+/* How many entries a user may have: of one address, of one network (hosts of a LAN may share an
+ * IPv6 /64), and of all. */
+enum scope {
+	OF_ADDRESS,
+	OF_NETWORK,
+	OF_USER,
+	SCOPES,
+};
+static const unsigned int most[SCOPES] = { PLACES_OF_PEER, MAX_ENTRIES / 16, MAX_ENTRIES / 4 };
+
+static bool is_alike(const struct key *a, const struct key *b, enum scope scope)
 {
-	struct entry *entry, *first = NULL;
-	unsigned int ports = 0;
-	for (entry = failures->entries; entry; entry = entry->hh.next) {
-		if (!entry->key.port || !place_key_same_address(&entry->key, key))
-			continue;
-		first = first ? first : entry;
-		ports++;
-	}
-	if (ports >= place_key_most(key))
-		remove_entry(failures, first);
+	if (a->uid != b->uid || scope == OF_USER)
+		return a->uid == b->uid;
+	/* Ports do not displace whole peers, which weigh more. */
+	if (!a->place.port != !b->place.port)
+		return false;
+	return scope == OF_NETWORK ? place_key_same_network(&a->place, &b->place)
+				   : place_key_same_address(&a->place, &b->place);
 }
 
-static struct entry *make(struct failures *failures, const struct smcr_addr *peer,
-			  const struct place_key *key)
+/* Make room for a further entry by forgetting the oldest one if there are as many as there may be.
+ */
+static void make_room(struct failures *failures, struct entry **table, const struct key *key,
+		      enum scope scope)
 {
-	if (key->port)
-		make_room_at(failures, key);
-	if (HASH_COUNT(failures->entries) >= MAX_ENTRIES)
-		remove_entry(failures, failures->entries);
+	struct entry *entry, *first = NULL;
+	unsigned int n = 0;
+	for (entry = *table; entry; entry = entry->hh.next) {
+		if (!is_alike(&entry->key, key, scope))
+			continue;
+		first = first ? first : entry;
+		n++;
+	}
+	if (n >= most[scope])
+		forget(failures, table, first);
+}
+
+static struct entry *make(struct failures *failures, struct entry **table, const struct key *key)
+{
+	for (enum scope scope = OF_ADDRESS; scope < SCOPES; scope++)
+		make_room(failures, table, key, scope);
+	if (HASH_COUNT(*table) >= MAX_ENTRIES)
+		forget(failures, table, *table);
 	struct entry *entry = calloc(1, sizeof(*entry));
 	if (!entry)
 		return NULL;
 	entry->key = *key;
+	HASH_ADD(hh, *table, key, sizeof(entry->key), entry);
+	return entry;
+}
+
+static struct entry *make_failed(struct failures *failures, const struct smcr_addr *peer,
+				 const struct key *key)
+{
+	struct entry *entry = make(failures, &failures->failed, key);
+	if (!entry)
+		return NULL;
+	entry->failure.uid = key->uid;
 	entry->failure.peer = *peer;
-	entry->failure.peer.port = key->port;
+	entry->failure.peer.port = key->place.port;
 	entry->failure.order = ++failures->last_order;
-	HASH_ADD(hh, failures->entries, key, sizeof(entry->key), entry);
 	return entry;
 }
 
@@ -152,13 +190,13 @@ static uint32_t longest_of(const struct failures *failures, enum failure_kind ki
 
 /* Connections that were under way at the same time fail together. So the time gets longer only if a
  * connection fails that was begun after the last time was over. */
-static struct entry *note(struct failures *failures, const struct smcr_addr *peer, uint16_t port,
-			  enum failure_kind kind, uint64_t now_ms)
+static struct entry *note(struct failures *failures, uid_t uid, const struct smcr_addr *peer,
+			  uint16_t port, enum failure_kind kind, uint64_t now_ms)
 {
-	const struct place_key key = key_of(peer, port);
-	struct entry *entry = find(failures, &key);
+	const struct key key = key_of(uid, peer, port);
+	struct entry *entry = find(failures->failed, &key);
 	if (!entry)
-		entry = make(failures, peer, &key);
+		entry = make_failed(failures, peer, &key);
 	if (!entry)
 		return NULL;
 	struct failure *failure = &entry->failure;
@@ -189,81 +227,77 @@ static bool speaks_no_smc(const struct failure *failure)
 		(failure->kind == FAILURE_RESET && failure->attempts > 1));
 }
 
-static bool only_echoes(const struct failures *failures, const struct smcr_addr *peer)
+static bool only_echoes(const struct failures *failures, uid_t uid, const struct smcr_addr *peer)
 {
-	const struct place_key key = key_of(peer, 0);
-	const struct entry *whole = find(failures, &key);
-	struct good_peer *good;
+	const struct key key = key_of(uid, peer, 0);
+	const struct entry *whole = find(failures->failed, &key);
 	unsigned int ports = 0;
 	if (whole && whole->failure.kind == FAILURE_ECHO)
 		return true; /* it was tried again, and failed */
-	HASH_FIND(hh, failures->good, &key, sizeof(key), good);
-	for (const struct entry *entry = failures->entries; entry; entry = entry->hh.next)
-		if (place_key_same_address(&entry->key, &key) && speaks_no_smc(&entry->failure))
+	for (const struct entry *entry = failures->failed; entry; entry = entry->hh.next)
+		if (entry->key.uid == uid &&
+		    place_key_same_address(&entry->key.place, &key.place) &&
+		    speaks_no_smc(&entry->failure))
 			ports++;
-	return !good && ports >= ECHO_PORTS;
+	return !find(failures->good, &key) && ports >= ECHO_PORTS;
 }
 
-const struct failure *failures_note(struct failures *failures, const struct smcr_addr *peer,
-				    enum failure_kind kind, uint64_t now_ms)
+const struct failure *failures_note(struct failures *failures, uid_t uid,
+				    const struct smcr_addr *peer, enum failure_kind kind,
+				    uint64_t now_ms)
 {
-	forget_old(failures, now_ms);
+	forget_old(failures, &failures->failed, now_ms);
+	forget_old(failures, &failures->good, now_ms);
 	struct entry *entry =
-		note(failures, peer, kind == FAILURE_PATH ? 0 : peer->port, kind, now_ms);
-	if (entry && kind != FAILURE_PATH && only_echoes(failures, peer))
-		entry = note(failures, peer, 0, FAILURE_ECHO, now_ms);
+		note(failures, uid, peer, kind == FAILURE_PATH ? 0 : peer->port, kind, now_ms);
+	if (entry && kind != FAILURE_PATH && only_echoes(failures, uid, peer))
+		entry = note(failures, uid, peer, 0, FAILURE_ECHO, now_ms);
 	return entry ? &entry->failure : NULL;
 }
 
 /* ---- it works ---- */
 
-static size_t forget(struct failures *failures, struct entry *entry,
-		     void (*forgotten)(void *arg, const struct failure *failure), void *arg)
+static void remember_good(struct failures *failures, const struct key *key, uint64_t now_ms)
 {
-	if (!entry)
-		return 0;
-	if (forgotten)
-		forgotten(arg, &entry->failure);
-	remove_entry(failures, entry);
-	return 1;
-}
-
-static void remember_good(struct failures *failures, const struct place_key *key, uint64_t now_ms)
-{
-	struct good_peer *good;
-	HASH_FIND(hh, failures->good, key, sizeof(*key), good);
+	struct entry *good = find(failures->good, key);
+	if (good) { /* to the end of the list */
+		HASH_DELETE(hh, failures->good, good);
+		HASH_ADD(hh, failures->good, key, sizeof(good->key), good);
+	} else {
+		good = make(failures, &failures->good, key);
+	}
 	if (good)
-		HASH_DELETE(hh, failures->good, good); /* to the end of the list */
-	else if (HASH_COUNT(failures->good) >= MAX_ENTRIES)
-		remove_good(failures, failures->good);
-	if (!good)
-		good = calloc(1, sizeof(*good));
-	if (!good)
-		return;
-	good->key = *key;
-	good->worked_ms = now_ms;
-	HASH_ADD(hh, failures->good, key, sizeof(good->key), good);
+		good->failure.until_ms = now_ms;
 }
 
-void failures_worked(struct failures *failures, const struct smcr_addr *peer, uint64_t now_ms,
-		     void (*forgotten)(void *arg, const struct failure *failure), void *arg)
+static void forget_key(struct failures *failures, const struct key *key)
 {
-	const struct place_key whole = key_of(peer, 0), port = key_of(peer, peer->port);
+	struct entry *entry = find(failures->failed, key);
+	if (entry)
+		forget(failures, &failures->failed, entry);
+}
+
+void failures_worked(struct failures *failures, uid_t uid, const struct smcr_addr *peer,
+		     uint64_t now_ms)
+{
+	const struct key whole = key_of(uid, peer, 0), port = key_of(uid, peer, peer->port);
 	remember_good(failures, &whole, now_ms);
-	forget(failures, find(failures, &whole), forgotten, arg);
-	forget(failures, find(failures, &port), forgotten, arg);
+	forget_key(failures, &whole);
+	forget_key(failures, &port);
 }
 
-size_t failures_forget(struct failures *failures, const struct smcr_addr *peer, uint16_t port,
-		       void (*forgotten)(void *arg, const struct failure *failure), void *arg)
+size_t failures_forget(struct failures *failures, const struct smcr_addr *peer, uint16_t port)
 {
-	const struct place_key key = key_of(peer, port);
+	const struct place_key key = place_key_of(peer);
 	struct entry *entry, *next;
 	size_t n = 0;
-	for (entry = failures->entries; entry; entry = next) {
+	for (entry = failures->failed; entry; entry = next) {
 		next = entry->hh.next;
-		if (place_key_same_address(&entry->key, &key) && (!port || entry->key.port == port))
-			n += forget(failures, entry, forgotten, arg);
+		if (!place_key_same_address(&entry->key.place, &key) ||
+		    (port && entry->key.place.port != port))
+			continue;
+		forget(failures, &failures->failed, entry);
+		n++;
 	}
 	return n;
 }
@@ -273,8 +307,8 @@ size_t failures_forget(struct failures *failures, const struct smcr_addr *peer, 
 bool failures_walk(struct failures *failures, uint64_t now_ms, uint64_t after,
 		   bool (*fn)(void *arg, const struct failure *failure), void *arg)
 {
-	forget_old(failures, now_ms);
-	for (const struct entry *entry = failures->entries; entry; entry = entry->hh.next)
+	forget_old(failures, &failures->failed, now_ms);
+	for (const struct entry *entry = failures->failed; entry; entry = entry->hh.next)
 		if (entry->failure.order > after && !fn(arg, &entry->failure))
 			return false;
 	return true;
@@ -292,14 +326,14 @@ const char *failure_name(enum failure_kind kind)
 	return "unknown";
 }
 
-const struct failure *failures_find(const struct failures *failures, const struct smcr_addr *peer,
-				    uint64_t now_ms)
+const struct failure *failures_find(const struct failures *failures, uid_t uid,
+				    const struct smcr_addr *peer, uint64_t now_ms)
 {
 	const uint16_t ports[] = { 0, peer->port };
 	const struct failure *found = NULL;
 	for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++) {
-		const struct place_key key = key_of(peer, ports[i]);
-		const struct entry *entry = find(failures, &key);
+		const struct key key = key_of(uid, peer, ports[i]);
+		const struct entry *entry = find(failures->failed, &key);
 		if (entry && entry->failure.until_ms > now_ms &&
 		    (!found || entry->failure.until_ms > found->until_ms))
 			found = &entry->failure;

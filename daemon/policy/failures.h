@@ -5,6 +5,12 @@
  * TCP for a while, which gets longer with each further failure. A peer is forgotten when SMC-R
  * works, or when nothing was noted about it for long.
  *
+ * What the connections of a user have shown concerns the connections of that user only. A user can
+ * make connections of his own fail, and a peer those with it, in ways that look as if the other end
+ * had failed. Neither can make the daemon forget what others have learnt: one user has a quarter of
+ * the 4096 entries at most, and of these 64 ports of one address, and 256 whole peers and 256 ports
+ * of one IPv6 /64.
+ *
  * Also recognizes hosts, or middleboxes before them, that only send TCP option 254 back: several
  * ports of the peer do not answer the rendezvous, and none ever did.
  *
@@ -16,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "daemon/engine/engine.h"
 
@@ -28,6 +35,7 @@ enum failure_kind {
 };
 
 struct failure {
+	uid_t uid;             /* whose connections are concerned */
 	struct smcr_addr peer; /* port 0: all ports */
 	enum failure_kind kind;
 	uint32_t times;    /* how often SMC-R has failed */
@@ -39,36 +47,40 @@ struct failure {
 
 struct failures;
 
-/** @param first_seconds how long a peer is left to TCP after its first failure, 1..86400 */
-struct failures *failures_new(uint32_t first_seconds);
+/**
+ * @param first_seconds  how long a peer is left to TCP after its first failure, 1..86400
+ * @param forgotten      called for each entry that is forgotten, by whatever function but
+ *                       failures_free(); may be NULL
+ */
+struct failures *failures_new(uint32_t first_seconds,
+			      void (*forgotten)(void *arg, const struct failure *failure),
+			      void *arg);
 /** Set that time for failures from now on. */
 void failures_set_first(struct failures *failures, uint32_t first_seconds);
 /** NULL is allowed. */
 void failures_free(struct failures *failures);
 
 /**
- * SMC-R has failed with `peer` (for a server there, with its port).
+ * SMC-R has failed with `peer` (for a server there, with its port), for a connection of `uid`.
  * @param kind  not FAILURE_ECHO
  * @return the entry, of the port or of the whole peer, that says until when connections stay TCP;
  *         valid until the next call. NULL: no memory
  */
-const struct failure *failures_note(struct failures *failures, const struct smcr_addr *peer,
-				    enum failure_kind kind, uint64_t now_ms);
+const struct failure *failures_note(struct failures *failures, uid_t uid,
+				    const struct smcr_addr *peer, enum failure_kind kind,
+				    uint64_t now_ms);
+
+/** SMC-R has worked with `peer`, at this port, for a connection of `uid`. Forget the user's entries
+ * of the port and of the whole peer. */
+void failures_worked(struct failures *failures, uid_t uid, const struct smcr_addr *peer,
+		     uint64_t now_ms);
 
 /**
- * SMC-R has worked with `peer`, at this port. Forget the entries of the port and of the whole peer.
- * @param forgotten  called for each entry that is forgotten; may be NULL
- */
-void failures_worked(struct failures *failures, const struct smcr_addr *peer, uint64_t now_ms,
-		     void (*forgotten)(void *arg, const struct failure *failure), void *arg);
-
-/**
- * Forget entries of an address.
+ * Forget entries of an address, of all users.
  * @param port  0: of all ports and of the whole peer; else of this port only
  * @return how many entries were forgotten
  */
-size_t failures_forget(struct failures *failures, const struct smcr_addr *peer, uint16_t port,
-		       void (*forgotten)(void *arg, const struct failure *failure), void *arg);
+size_t failures_forget(struct failures *failures, const struct smcr_addr *peer, uint16_t port);
 
 /**
  * Call `fn` for each entry with a larger `order` than `after`, in that order, until it returns
@@ -79,10 +91,10 @@ size_t failures_forget(struct failures *failures, const struct smcr_addr *peer, 
 bool failures_walk(struct failures *failures, uint64_t now_ms, uint64_t after,
 		   bool (*fn)(void *arg, const struct failure *failure), void *arg);
 
-/** The entry because of which `peer` with this port is left to TCP now: of the port or of the whole
- * peer, whichever lasts longer; NULL: none. Valid until the next call. */
-const struct failure *failures_find(const struct failures *failures, const struct smcr_addr *peer,
-				    uint64_t now_ms);
+/** The entry because of which `peer` with this port is left to TCP now for connections of `uid`: of
+ * the port or of the whole peer, whichever lasts longer; NULL: none. Valid until the next call. */
+const struct failure *failures_find(const struct failures *failures, uid_t uid,
+				    const struct smcr_addr *peer, uint64_t now_ms);
 
 /** "the first message over RoCE was not acknowledged" */
 const char *failure_text(enum failure_kind kind);

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "daemon/engine/engine.h"
 
@@ -41,6 +42,14 @@ static inline unsigned int place_key_most(const struct place_key *key)
 static inline bool place_key_same_address(const struct place_key *a, const struct place_key *b)
 {
 	return a->family == b->family && !memcmp(a->ip, b->ip, sizeof(a->ip));
+}
+
+/** Are these places of the same address or, of IPv6, the same /64? A host may use any address of
+ * its /64. */
+static inline bool place_key_same_network(const struct place_key *a, const struct place_key *b)
+{
+	return a->family == b->family &&
+	       !memcmp(a->ip, b->ip, a->family == AF_INET6 ? 8 : sizeof(a->ip));
 }
 
 /** Is `key` the place `where` or, if `where` is a whole peer, a port of that peer? */

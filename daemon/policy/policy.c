@@ -34,6 +34,7 @@ struct policy {
 };
 
 static void on_look(evutil_socket_t fd, short what, void *arg);
+static void take_back(void *arg, const struct failure *failure);
 
 static uint64_t now_ms(void)
 {
@@ -48,7 +49,7 @@ int policy_new(const struct policy_params *params, struct policy **ret_policy)
 	if (!policy)
 		return -ENOMEM;
 	policy->option = policy->own.option = params->option;
-	policy->failures = failures_new(params->skip_seconds);
+	policy->failures = failures_new(params->skip_seconds, take_back, policy);
 	policy->shorts = shorts_new(&params->shorts);
 	policy->needs = needs_new();
 	policy->look = event_new(params->base, -1, EV_PERSIST, on_look, policy);
@@ -272,7 +273,7 @@ struct policy_outlook policy_foresee(const struct policy *policy,
 	uint64_t now = now_ms();
 	if (verdict.place < SMCR_MAX_RULES)
 		outlook.rule = &policy->rules[verdict.place];
-	outlook.failure = failures_find(policy->failures, peer, now);
+	outlook.failure = failures_find(policy->failures, subject->uid, peer, now);
 	if (outlook.failure)
 		outlook.seconds_left = (uint32_t)((outlook.failure->until_ms - now + 999) / 1000);
 	if (own_is(&policy->own, peer))
@@ -311,22 +312,23 @@ static struct place_text describe(const struct smcr_addr *where)
 static void take_back(void *arg, const struct failure *failure)
 {
 	const struct policy *policy = arg;
-	rdv_option_unskip_peer(policy->option, &failure->peer);
+	rdv_option_unskip_peer(policy->option, failure->uid, &failure->peer);
 }
 
-void policy_worked(struct policy *policy, const struct smcr_addr *peer)
+void policy_worked(struct policy *policy, uid_t uid, const struct smcr_addr *peer)
 {
-	failures_worked(policy->failures, peer, now_ms(), take_back, policy);
+	failures_worked(policy->failures, uid, peer, now_ms());
 }
 
-void policy_failed(struct policy *policy, const struct smcr_addr *peer, enum failure_kind kind)
+void policy_failed(struct policy *policy, uid_t uid, const struct smcr_addr *peer,
+		   enum failure_kind kind)
 {
 	uint64_t now = now_ms();
-	const struct failure *failure = failures_note(policy->failures, peer, kind, now);
+	const struct failure *failure = failures_note(policy->failures, uid, peer, kind, now);
 	if (!failure)
 		return;
 	uint32_t seconds = (uint32_t)((failure->until_ms - now + 999) / 1000);
-	int r = rdv_option_skip_peer(policy->option, &failure->peer, seconds,
+	int r = rdv_option_skip_peer(policy->option, uid, &failure->peer, seconds,
 				     failure_text(failure->kind));
 	if (r < 0)
 		log_message(LOG_WARNING, "a peer that failed cannot be kept from SMC-R: %s",
@@ -336,8 +338,8 @@ void policy_failed(struct policy *policy, const struct smcr_addr *peer, enum fai
 	log_message(!news                           ? LOG_DEBUG
 		    : failure->kind == FAILURE_ECHO ? LOG_WARNING
 						    : LOG_NOTICE,
-		    "%s is left to TCP for %u s: %s", describe(&failure->peer).text, seconds,
-		    failure_text(failure->kind));
+		    "%s is left to TCP for %u s by user %u: %s", describe(&failure->peer).text,
+		    seconds, uid, failure_text(failure->kind));
 }
 
 struct failure_search {
@@ -465,6 +467,6 @@ size_t policy_forget(struct policy *policy, const struct smcr_addr *where)
 	size_t n = shorts_forget(policy->shorts, where, end_place, policy);
 	needs_forget(policy->needs, where);
 	if (where->family)
-		n += failures_forget(policy->failures, where, where->port, take_back, policy);
+		n += failures_forget(policy->failures, where, where->port);
 	return n;
 }

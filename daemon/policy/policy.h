@@ -81,11 +81,14 @@ struct policy_outlook policy_foresee(const struct policy *policy,
 
 /* ---- what was seen */
 
-/** SMC-R was agreed on with `peer`; the port is set if the peer is the server, else 0. */
-void policy_worked(struct policy *policy, const struct smcr_addr *peer);
+/** SMC-R was agreed on with `peer` for a connection of `uid`; the port is set if the peer is the
+ * server, else 0. `uid`: who called connect() or listen(). */
+void policy_worked(struct policy *policy, uid_t uid, const struct smcr_addr *peer);
 
-/** SMC-R has failed with `peer` (with the port if it is the server). `kind`: not FAILURE_ECHO. */
-void policy_failed(struct policy *policy, const struct smcr_addr *peer, enum failure_kind kind);
+/** SMC-R has failed with `peer` (with the port if it is the server) for a connection of `uid`, and
+ * is not tried for a while for connections of `uid`. `kind`: not FAILURE_ECHO. */
+void policy_failed(struct policy *policy, uid_t uid, const struct smcr_addr *peer,
+		   enum failure_kind kind);
 
 /**
  * A connection over SMC-R has ended.

@@ -53,6 +53,7 @@ _Static_assert(RDV_COMM_LEN == SMCR_COMM_LEN, "smcr.h has another length of name
 
 struct skip {
 	struct skip *next;
+	uid_t uid;
 	struct smcr_addr peer;
 	uint64_t until; /* as now_ns() */
 	char reason[RDV_TEXT_MAX];
@@ -313,23 +314,24 @@ static bool same_addr(const struct smcr_addr *a, const struct smcr_addr *b)
 	       !memcmp(a->ip, b->ip, a->family == AF_INET ? 4 : 16);
 }
 
-static struct smcr_skip_key skip_key(const struct smcr_addr *peer)
+static struct smcr_skip_key skip_key(const struct skip *skip)
 {
-	return (struct smcr_skip_key){ to_addr16(peer->family, peer->ip), peer->port };
+	return (struct smcr_skip_key){ to_addr16(skip->peer.family, skip->peer.ip), skip->peer.port,
+				       skip->uid };
 }
 
-static struct skip *find_skip(struct rdv_option *option, const struct smcr_addr *peer)
+static struct skip *find_skip(struct rdv_option *option, uid_t uid, const struct smcr_addr *peer)
 {
 	struct skip *skip;
 	LL_FOREACH (option->skips, skip)
-		if (same_addr(&skip->peer, peer))
+		if (skip->uid == uid && same_addr(&skip->peer, peer))
 			return skip;
 	return NULL;
 }
 
 static void forget_skip(struct rdv_option *option, struct skip *skip)
 {
-	struct smcr_skip_key key = skip_key(&skip->peer);
+	struct smcr_skip_key key = skip_key(skip);
 	bpf_map_delete_elem(bpf_map__fd(option->skel->maps.skipped), &key);
 	LL_DELETE(option->skips, skip);
 	option->skel->bss->num_skipped--;
@@ -345,8 +347,8 @@ static void forget_expired(struct rdv_option *option)
 			forget_skip(option, skip);
 }
 
-int rdv_option_skip_peer(struct rdv_option *option, const struct smcr_addr *peer, uint32_t seconds,
-			 const char *reason)
+int rdv_option_skip_peer(struct rdv_option *option, uid_t uid, const struct smcr_addr *peer,
+			 uint32_t seconds, const char *reason)
 {
 	if (!option)
 		return 0;
@@ -356,11 +358,12 @@ int rdv_option_skip_peer(struct rdv_option *option, const struct smcr_addr *peer
 	if (seconds > MAX_SKIP_SECONDS)
 		seconds = MAX_SKIP_SECONDS;
 	uint64_t until = now_ns(option) + seconds * NSEC_PER_SEC;
-	struct skip *skip = find_skip(option, peer);
+	struct skip *skip = find_skip(option, uid, peer);
 	if (!skip) {
 		skip = calloc(1, sizeof(*skip));
 		if (!skip)
 			return -ENOMEM;
+		skip->uid = uid;
 		skip->peer = *peer;
 		LL_PREPEND(option->skips, skip);
 		option->skel->bss->num_skipped++;
@@ -368,7 +371,7 @@ int rdv_option_skip_peer(struct rdv_option *option, const struct smcr_addr *peer
 	if (until > skip->until)
 		skip->until = until;
 	snprintf(skip->reason, sizeof(skip->reason), "%s", reason);
-	struct smcr_skip_key key = skip_key(peer);
+	struct smcr_skip_key key = skip_key(skip);
 	if (bpf_map_update_elem(bpf_map__fd(option->skel->maps.skipped), &key, &skip->until,
 				BPF_ANY) == 0)
 		return 0;
@@ -377,13 +380,13 @@ int rdv_option_skip_peer(struct rdv_option *option, const struct smcr_addr *peer
 	return -error;
 }
 
-int rdv_option_unskip_peer(struct rdv_option *option, const struct smcr_addr *peer)
+int rdv_option_unskip_peer(struct rdv_option *option, uid_t uid, const struct smcr_addr *peer)
 {
 	struct skip *skip;
 	if (!option)
 		return -ENOENT;
 	forget_expired(option);
-	skip = find_skip(option, peer);
+	skip = find_skip(option, uid, peer);
 	if (!skip)
 		return -ENOENT;
 	forget_skip(option, skip);
@@ -402,6 +405,7 @@ size_t rdv_option_skipped_peers(struct rdv_option *option, struct rdv_skipped_pe
 	LL_FOREACH (option->skips, skip) {
 		if (n == max || skip->until <= now)
 			continue;
+		ret_peers[n].uid = skip->uid;
 		ret_peers[n].peer = skip->peer;
 		ret_peers[n].seconds_left =
 			(uint32_t)((skip->until - now + NSEC_PER_SEC - 1) / NSEC_PER_SEC);

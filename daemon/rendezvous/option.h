@@ -54,6 +54,7 @@ struct rdv_option_state {
 
 /** A peer to which the option is not sent for a while. */
 struct rdv_skipped_peer {
+	uid_t uid;                 /* by connections of this user */
 	struct smcr_addr peer;     /* port 0: all ports */
 	uint32_t seconds_left;     /* 1.. */
 	char reason[RDV_TEXT_MAX]; /* sentence given when it was skipped */
@@ -132,21 +133,21 @@ int rdv_option_query(const struct rdv_option *option, int fd, struct rdv_option_
 int rdv_netns_cookie(uint64_t *ret_cookie);
 
 /**
- * Do not send the option to a peer for a while, because SMC-R with it did not work (path_dead of a
- * FALLBACK event, perhaps because a firewall drops UDP port 4791). If the peer and port are skipped
- * already, the later end and the new reason count.
+ * Do not send the option to a peer for a while, on sockets that a user has claimed, because SMC-R
+ * with it did not work (path_dead of a FALLBACK event, perhaps because a firewall drops UDP port
+ * 4791). If the peer and port are skipped already, the later end and the new reason count.
  * @param option   NULL: nothing to do
  * @param peer     port 0: all connections with the address, incoming ones too; else only
  *                 connections to this TCP port of the address
  * @param seconds  1..86400, larger values are reduced
  * @param reason   sentence for the operator, copied
- * @return 0, -EINVAL (family), -ENOMEM
+ * @return 0, -EINVAL (family), -ENOMEM, -E2BIG (4096 of all users together)
  */
-int rdv_option_skip_peer(struct rdv_option *option, const struct smcr_addr *peer, uint32_t seconds,
-			 const char *reason);
+int rdv_option_skip_peer(struct rdv_option *option, uid_t uid, const struct smcr_addr *peer,
+			 uint32_t seconds, const char *reason);
 
-/** End rdv_option_skip_peer() for the same address and port. @return 0, -ENOENT */
-int rdv_option_unskip_peer(struct rdv_option *option, const struct smcr_addr *peer);
+/** End rdv_option_skip_peer() for the same user, address and port. @return 0, -ENOENT */
+int rdv_option_unskip_peer(struct rdv_option *option, uid_t uid, const struct smcr_addr *peer);
 
 /**
  * Peers that are skipped now, in no order.

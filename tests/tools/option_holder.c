@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/host/log.h"
 #include "daemon/rendezvous/option.h"
@@ -98,9 +99,9 @@ static void obey(struct rdv_option *option, char *line)
 	int r = -1;
 	sscanf(line, "%15s %63s %u %127[^\n]", command, arg, &seconds, reason);
 	if (!strcmp(command, "skip") && parse_peer(arg, &addr) == 0)
-		r = rdv_option_skip_peer(option, &addr, seconds, reason);
+		r = rdv_option_skip_peer(option, getuid(), &addr, seconds, reason);
 	else if (!strcmp(command, "unskip") && parse_peer(arg, &addr) == 0)
-		r = rdv_option_unskip_peer(option, &addr);
+		r = rdv_option_unskip_peer(option, getuid(), &addr);
 	else if (!strcmp(command, "exclude") && parse_prefix(arg, &prefix) == 0)
 		r = rdv_option_exclude(option, &prefix, SMCR_REASON_LOCAL_POLICY);
 	else if (!strcmp(command, "include") && parse_prefix(arg, &prefix) == 0)

@@ -155,13 +155,13 @@ static void connections_that_come_and_go_push_nothing_out(void **state)
 	struct smcr_addr peer = host("127.0.0.5");
 	struct sockaddr_in addr;
 	(void)state;
-	assert_int_equal(rdv_option_skip_peer(option, &peer, 1000, "a test"), 0);
+	assert_int_equal(rdv_option_skip_peer(option, getuid(), &peer, 1000, "a test"), 0);
 	int listener = listening(true, &addr), client = connected("127.0.0.5", &addr);
 	many_connections();
 	struct rdv_option_state known = finish(listener, client);
 	assert_int_equal(known.negotiated, IPC_NEGOTIATED_NO);
 	assert_int_equal(known.reason, SMCR_REASON_PEER_SKIPPED);
-	assert_int_equal(rdv_option_unskip_peer(option, &peer), 0);
+	assert_int_equal(rdv_option_unskip_peer(option, getuid(), &peer), 0);
 	close(listener);
 }
 

@@ -817,7 +817,8 @@ static void a_drain_that_had_ended_is_a_success_for_askers(void **state)
 
 /* ---- views in parts ---- */
 
-#define MOST_ROWS 64 /* in one reply */
+#define UID       65534 /* of ask() */
+#define MOST_ROWS 64    /* in one reply */
 
 struct counts {
 	unsigned int rules[SMCR_MAX_RULES + 1]; /* how often the rule of each port was shown */
@@ -870,7 +871,7 @@ static void long_views_come_in_parts(void **state)
 	}
 	for (uint8_t i = 1; i <= 200; i++) {
 		peer.ip[3] = i;
-		policy_failed(fixture->control.policy, &peer, FAILURE_PATH);
+		policy_failed(fixture->control.policy, UID, &peer, FAILURE_PATH);
 	}
 	memset(&counts, 0, sizeof(counts));
 	json_t *reply = ask_policy(fixture, NULL), *next;
@@ -929,9 +930,9 @@ static void failures_and_short_places_are_shown_and_forgotten(void **state)
 	const struct smcr_addr own = { .port = 80 };
 	const struct smcr_needs needs = { 1, UINT32_MAX };
 	expect_lists(fixture, 0, 0);
-	policy_failed(policy, &peer, FAILURE_PATH);
-	policy_failed(policy, &peer, FAILURE_RESET);
-	policy_failed(policy, &peer6, FAILURE_ANSWER);
+	policy_failed(policy, UID, &peer, FAILURE_PATH);
+	policy_failed(policy, UID, &peer, FAILURE_RESET);
+	policy_failed(policy, UID, &peer6, FAILURE_ANSWER);
 	policy_ended(policy, &peer, 5, 100, &needs);
 	policy_ended(policy, &own, 5, 100, &needs);
 	expect_lists(fixture, 3, 2);
@@ -944,6 +945,7 @@ static void failures_and_short_places_are_shown_and_forgotten(void **state)
 	assert_in_range(json_integer_value(json_object_get(first, "seconds_left")), 50, 60);
 	json_t *second = json_array_get(result_of(reply, "failed"), 1);
 	assert_int_equal(json_integer_value(json_object_get(second, "port")), 80);
+	assert_int_equal(json_integer_value(json_object_get(second, "uid")), UID);
 	assert_in_range(json_integer_value(json_object_get(second, "seconds_left")), 1, 2);
 	json_t *place = json_array_get(result_of(reply, "learnt"), 1);
 	assert_true(json_is_null(json_object_get(place, "peer")));
@@ -961,8 +963,8 @@ static void failures_and_short_places_are_shown_and_forgotten(void **state)
 	expect_text(forget(fixture, "{\"peer\":\"fd00::\",\"port\":80}"), "1 entry is forgotten");
 	expect_text(forget(fixture, "{\"peer\":\"10.0.0.2\"}"), "3 entries are forgotten");
 	expect_lists(fixture, 0, 0);
-	policy_failed(policy, &peer, FAILURE_PATH);
-	policy_worked(policy, &peer);
+	policy_failed(policy, UID, &peer, FAILURE_PATH);
+	policy_worked(policy, UID, &peer);
 	expect_lists(fixture, 0, 0);
 }
 
@@ -996,7 +998,7 @@ static void paths_are_shown_and_forgotten(void **state)
 	expect_error(forget(fixture, "{\"peer\":\"10.9.0.3\"}"), "not-found", NULL, "nothing");
 	expect_text(forget(fixture, "{\"peer\":\"10.9.0.2\"}"), "links try packets of full size");
 	engine->paths[3].until = engine->now + 1;
-	policy_failed(fixture->control.policy, &peer, FAILURE_PATH);
+	policy_failed(fixture->control.policy, UID, &peer, FAILURE_PATH);
 	expect_text(forget(fixture, "{\"peer\":\"10.0.0.2\"}"),
 		    "2 entries are forgotten: new connections try SMC-R, new links packets");
 	assert_int_equal(engine->paths[3].until, 0);
@@ -1064,10 +1066,12 @@ static void a_connection_is_judged_beforehand(void **state)
 	expect_reasons(fixture, "{\"peer\":\"10.0.0.2\",\"local\":\"10.9.0.1\"}",
 		       "no-bpf local-policy");
 	expect_reasons(fixture, "{\"peer\":\"10.0.0.2\",\"local\":\"10.8.0.1\"}", "no-bpf");
-	/* first one port of the peer has failed, then the whole peer */
-	policy_failed(policy, &peer, FAILURE_ANSWER);
+	/* first another user's connection has failed, then one port of the peer, then the peer */
+	policy_failed(policy, UID + 1, &peer, FAILURE_PATH);
 	expect_reasons(fixture, "{\"peer\":\"10.0.0.2\",\"port\":81}", "no-bpf");
-	policy_failed(policy, &peer, FAILURE_PATH);
+	policy_failed(policy, UID, &peer, FAILURE_ANSWER);
+	expect_reasons(fixture, "{\"peer\":\"10.0.0.2\",\"port\":81}", "no-bpf");
+	policy_failed(policy, UID, &peer, FAILURE_PATH);
 	expect_reasons(fixture, "{\"peer\":\"10.0.0.2\",\"port\":81}", "no-bpf peer-skipped");
 }
 
@@ -1084,13 +1088,13 @@ static void a_judgement_names_rule_and_failure(void **state)
 	json_decref(reply);
 	json_decref(change_rule(fixture, "policy.add", "deny program /bin/a"));
 	json_decref(change_rule(fixture, "policy.add", "deny port 80"));
-	policy_failed(fixture->control.policy, &peer, FAILURE_ANSWER);
+	policy_failed(fixture->control.policy, UID, &peer, FAILURE_ANSWER);
 	reply = ask(fixture, request, strlen(request));
 	assert_string_equal(json_string_value(result_of(reply, "failure")),
 			    failure_text(FAILURE_ANSWER));
 	assert_int_equal(json_integer_value(result_of(reply, "failure_port")), 80);
 	json_decref(reply);
-	policy_failed(fixture->control.policy, &peer, FAILURE_PATH);
+	policy_failed(fixture->control.policy, UID, &peer, FAILURE_PATH);
 	reply = ask(fixture, request, strlen(request));
 	assert_string_equal(json_string_value(result_of(reply, "rule")), "deny port 80");
 	assert_true(json_is_true(result_of(reply, "by_program")));

@@ -150,7 +150,7 @@ static void have_policy(struct fixture *fixture)
 	assert_int_equal(policy_new(&params, &control->policy), 0);
 	assert_int_equal(policy_rule_parse("deny port 22", false, &rule, why), 0);
 	assert_int_equal(policy_add_rule(control->policy, &rule, false), 0);
-	policy_failed(control->policy, &peer, FAILURE_PATH);
+	policy_failed(control->policy, 0, &peer, FAILURE_PATH);
 	policy_ended(control->policy, &peer, 5, 100, &needs);
 }
 

@@ -16,15 +16,26 @@
 #define SECOND 1000ull
 #define HOUR   (3600 * SECOND)
 
+#define UID    1000
+#define OTHERS 1001
+
 struct fixture {
 	struct failures *failures;
 	uint64_t now;
+	size_t forgotten;
 };
+
+static void count(void *arg, const struct failure *failure)
+{
+	struct fixture *fixture = arg;
+	(void)failure;
+	fixture->forgotten++;
+}
 
 static int setup(void **state)
 {
 	struct fixture *fixture = test_calloc(1, sizeof(*fixture));
-	fixture->failures = failures_new(60);
+	fixture->failures = failures_new(60, count, fixture);
 	fixture->now = 5000000;
 	*state = fixture;
 	return fixture->failures ? 0 : -1;
@@ -43,11 +54,31 @@ static struct smcr_addr peer(uint8_t last, uint16_t port)
 	return (struct smcr_addr){ .family = AF_INET, .ip = { 10, 0, 0, last }, .port = port };
 }
 
-static struct failure fails(struct fixture *fixture, struct smcr_addr who, enum failure_kind kind)
+static struct smcr_addr peer6(uint64_t network, uint32_t host, uint16_t port)
 {
-	const struct failure *failure = failures_note(fixture->failures, &who, kind, fixture->now);
+	struct smcr_addr addr = { .family = AF_INET6, .port = port };
+	memcpy(addr.ip, &network, sizeof(network));
+	memcpy(addr.ip + 12, &host, sizeof(host));
+	return addr;
+}
+
+static struct failure fails_for(struct fixture *fixture, uid_t uid, struct smcr_addr who,
+				enum failure_kind kind)
+{
+	const struct failure *failure =
+		failures_note(fixture->failures, uid, &who, kind, fixture->now);
 	assert_non_null(failure);
 	return *failure;
+}
+
+static struct failure fails(struct fixture *fixture, struct smcr_addr who, enum failure_kind kind)
+{
+	return fails_for(fixture, UID, who, kind);
+}
+
+static bool is_skipped(const struct fixture *fixture, uid_t uid, struct smcr_addr who)
+{
+	return failures_find(fixture->failures, uid, &who, fixture->now) != NULL;
 }
 
 static uint64_t left(const struct fixture *fixture, const struct failure *failure)
@@ -55,15 +86,10 @@ static uint64_t left(const struct fixture *fixture, const struct failure *failur
 	return failure->until_ms > fixture->now ? (failure->until_ms - fixture->now) / SECOND : 0;
 }
 
-static void count(void *arg, const struct failure *failure)
+static bool count_one(void *arg, const struct failure *failure)
 {
 	(void)failure;
 	++*(size_t *)arg;
-}
-
-static bool count_one(void *arg, const struct failure *failure)
-{
-	count(arg, failure);
 	return true;
 }
 
@@ -76,9 +102,9 @@ static size_t remembered(struct fixture *fixture)
 
 static size_t work(struct fixture *fixture, struct smcr_addr who)
 {
-	size_t n = 0;
-	failures_worked(fixture->failures, &who, fixture->now, count, &n);
-	return n;
+	size_t before = fixture->forgotten;
+	failures_worked(fixture->failures, UID, &who, fixture->now);
+	return fixture->forgotten - before;
 }
 
 static void a_dead_path_concerns_the_whole_peer(void **state)
@@ -181,15 +207,14 @@ static void operators_can_forget(void **state)
 {
 	struct fixture *fixture = *state;
 	const struct smcr_addr one = peer(1, 0);
-	size_t told = 0;
 	fails(fixture, peer(1, 80), FAILURE_PATH);
 	fails(fixture, peer(1, 80), FAILURE_ANSWER);
 	fails(fixture, peer(1, 81), FAILURE_ANSWER);
 	fails(fixture, peer(2, 80), FAILURE_ANSWER);
-	assert_int_equal(failures_forget(fixture->failures, &one, 81, count, &told), 1);
-	assert_int_equal(failures_forget(fixture->failures, &one, 81, count, &told), 0);
-	assert_int_equal(failures_forget(fixture->failures, &one, 0, count, &told), 2);
-	assert_int_equal(told, 3);
+	assert_int_equal(failures_forget(fixture->failures, &one, 81), 1);
+	assert_int_equal(failures_forget(fixture->failures, &one, 81), 0);
+	assert_int_equal(failures_forget(fixture->failures, &one, 0), 2);
+	assert_int_equal(fixture->forgotten, 3);
 	assert_int_equal(remembered(fixture), 1);
 }
 
@@ -263,9 +288,10 @@ static void success_ends_an_echo(void **state)
 static void the_oldest_make_room(void **state)
 {
 	struct fixture *fixture = *state;
-	for (uint16_t port = 1; port <= 5000; port++)
-		fails(fixture, peer((uint8_t)port, port), FAILURE_ANSWER);
+	for (uint16_t i = 0; i < 5000; i++)
+		fails_for(fixture, i % 8, peer((uint8_t)(i / 8), i), FAILURE_ANSWER);
 	assert_int_equal(remembered(fixture), 4096);
+	assert_int_equal(fixture->forgotten, 5000 - 4096);
 }
 
 /** One peer, or a program that connects to many ports of one peer, gets a part of the table only.
@@ -281,6 +307,74 @@ static void one_peer_makes_nobody_forgotten(void **state)
 	assert_int_equal(fails(fixture, peer(1, 80), FAILURE_ANSWER).times, 2);
 	assert_int_equal(fails(fixture, peer(9, 5000), FAILURE_ANSWER).peer.port, 0);
 	assert_int_equal(remembered(fixture), 1 + 1 + 64);
+}
+
+/** A host can have all addresses of an IPv6 /64, as a client and as a server: of these a part of
+ * the table is kept. */
+static void nor_does_a_peer_with_many_addresses(void **state)
+{
+	struct fixture *fixture = *state;
+	fails(fixture, peer6(1, 1, 80), FAILURE_ANSWER);
+	fails(fixture, peer6(1, 1, 0), FAILURE_PATH);
+	for (uint32_t host = 1; host <= 5000; host++) {
+		fails(fixture, peer6(2, host, 0), FAILURE_PATH);
+		fails(fixture, peer6(2, host, 80), FAILURE_ANSWER);
+	}
+	assert_int_equal(remembered(fixture), 2 + 256 + 256);
+	assert_int_equal(fixture->forgotten, 2 * (5000 - 256));
+	assert_true(is_skipped(fixture, UID, peer6(1, 1, 80)));
+	assert_true(is_skipped(fixture, UID, peer6(2, 5000, 80)));
+	assert_true(is_skipped(fixture, UID, peer6(2, 5000 - 255, 80)));
+	assert_false(is_skipped(fixture, UID, peer6(2, 5000 - 256, 80)));
+}
+
+/** A user that makes connections fail with ever more peers uses up a quarter of the table. */
+static void nor_does_a_user(void **state)
+{
+	struct fixture *fixture = *state;
+	fails_for(fixture, OTHERS, peer(1, 80), FAILURE_ANSWER);
+	for (uint32_t network = 1; network <= 5000; network++)
+		fails(fixture, peer6(network, 1, 80), FAILURE_PATH);
+	assert_int_equal(remembered(fixture), 1 + 1024);
+	assert_int_equal(fixture->forgotten, 5000 - 1024);
+	/* The same with ports of the others' peer, and success there. */
+	for (uint16_t port = 1; port <= 5000; port++)
+		fails(fixture, peer(1, port), FAILURE_ANSWER);
+	work(fixture, peer(1, 80));
+	assert_true(is_skipped(fixture, OTHERS, peer(1, 80)));
+	assert_int_equal(fails_for(fixture, OTHERS, peer(1, 80), FAILURE_ANSWER).times, 2);
+}
+
+/** A program can make its connections fail, with any server: it may have a second descriptor of the
+ * socket, and set what it likes there. No other user stays on TCP for that. */
+static void a_user_is_not_left_to_tcp_for_another_one(void **state)
+{
+	struct fixture *fixture = *state;
+	for (uint16_t port = 80; port < 83; port++)
+		fails(fixture, peer(1, port), FAILURE_ANSWER);
+	fails(fixture, peer(2, 80), FAILURE_PATH);
+	for (uint8_t last = 1; last <= 2; last++) {
+		TRIES("peer %u", last);
+		assert_true(is_skipped(fixture, UID, peer(last, 80)));
+		assert_true(is_skipped(fixture, UID, peer(last, 9)));
+		assert_false(is_skipped(fixture, OTHERS, peer(last, 80)));
+		assert_false(is_skipped(fixture, OTHERS, peer(last, 9)));
+	}
+	/* nor does a second port of another user make an echo */
+	assert_int_equal(fails_for(fixture, OTHERS, peer(1, 80), FAILURE_ANSWER).kind,
+			 FAILURE_ANSWER);
+}
+
+/** That SMC-R works with many addresses makes nobody forget that it worked with another one. */
+static void those_that_worked_are_remembered_by_shares_too(void **state)
+{
+	struct fixture *fixture = *state;
+	work(fixture, peer(1, 80));
+	for (uint32_t host = 1; host <= 5000; host++)
+		work(fixture, peer6(2, host, 80));
+	for (uint16_t port = 1; port <= 3; port++)
+		assert_int_equal(fails(fixture, peer(1, port), FAILURE_ANSWER).kind,
+				 FAILURE_ANSWER);
 }
 
 int main(void)
@@ -301,6 +395,10 @@ int main(void)
 		CASE(success_ends_an_echo),
 		CASE(the_oldest_make_room),
 		CASE(one_peer_makes_nobody_forgotten),
+		CASE(nor_does_a_peer_with_many_addresses),
+		CASE(nor_does_a_user),
+		CASE(a_user_is_not_left_to_tcp_for_another_one),
+		CASE(those_that_worked_are_remembered_by_shares_too),
 	};
 	return cmocka_run_group_tests_name("policy_failures", tests, NULL, NULL);
 }

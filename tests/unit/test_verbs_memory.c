@@ -211,19 +211,19 @@ static void the_log_names_devices_that_refuse(void **state)
 	for (int i = 0; i < 6; i++) {
 		TRIES("registration %d", i);
 		device.refuses_others = i < 2 ? 0 : EINVAL;
-		assert_int_equal(fabric_rdma_ops.mr_register(NULL, &qps[i & 1], memory, page, true,
-							     &mr),
-				 0);
+		assert_int_equal(
+			fabric_rdma_ops.mr_register(NULL, &qps[i & 1], memory, page, true, &mr), 0);
 		fabric_rdma_ops.mr_deregister(NULL, mr.handle);
-		assert_int_equal(fabric_rdma_ops.mr_register(NULL, &qps[i & 1], memory, page,
-							     false, &mr),
-				 0);
+		assert_int_equal(
+			fabric_rdma_ops.mr_register(NULL, &qps[i & 1], memory, page, false, &mr),
+			0);
 		fabric_rdma_ops.mr_deregister(NULL, mr.handle);
 		assert_int_equal(lines, i < 2 ? 0 : i < 3 ? 1 : 2);
 	}
-	assert_string_equal(line, "rnic verbs:x1/1: peers learn at which addresses of smcrd's memory "
-				  "RMBs lie: the device or its driver takes no other addresses for "
-				  "them");
+	assert_string_equal(line,
+			    "rnic verbs:x1/1: peers learn at which addresses of smcrd's memory "
+			    "RMBs lie: the device or its driver takes no other addresses for "
+			    "them");
 }
 
 static void drivers_that_need_the_true_address(void **state)
@@ -259,12 +259,9 @@ static void drivers_that_need_the_true_address(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(peers_are_told_a_random_start),
-		CASE(the_place_in_the_page_stays),
-		CASE(send_buffers_keep_their_address),
-		CASE(a_device_that_refuses_is_asked_once),
-		CASE(other_errors_refuse_nothing),
-		CASE(the_log_names_devices_that_refuse),
+		CASE(peers_are_told_a_random_start),      CASE(the_place_in_the_page_stays),
+		CASE(send_buffers_keep_their_address),    CASE(a_device_that_refuses_is_asked_once),
+		CASE(other_errors_refuse_nothing),        CASE(the_log_names_devices_that_refuse),
 		CASE(drivers_that_need_the_true_address),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/policy/rules.h"
+#include "daemon/policy/policy.h"
 #include "daemon/rendezvous/handshake.h"
 #include "daemon/rendezvous/option.h"
 #include "proto/smcr/reason.h"
@@ -160,7 +160,7 @@ static void the_outcome_says_why_not(void **state)
 	assert_int_equal(known.negotiated, IPC_NEGOTIATED_UNKNOWN);
 	close_ends(&ends);
 
-	assert_int_equal(rdv_option_skip_peer(option, &peer, 60, "no path"), 0);
+	assert_int_equal(rdv_option_skip_peer(option, getuid(), &peer, 60, "no path"), 0);
 	ends = connected(true, true);
 	assert_int_equal(rdv_option_query(option, ends.client, &known), 0);
 	assert_int_equal(known.negotiated, IPC_NEGOTIATED_NO);
@@ -169,7 +169,15 @@ static void the_outcome_says_why_not(void **state)
 	assert_int_equal(known.negotiated, IPC_NEGOTIATED_NO);
 	assert_int_equal(known.reason, SMCR_REASON_PEER_NO_SMC);
 	close_ends(&ends);
-	assert_int_equal(rdv_option_unskip_peer(option, &peer), 0);
+	assert_int_equal(rdv_option_unskip_peer(option, getuid(), &peer), 0);
+
+	/* Another user's connections have failed. */
+	assert_int_equal(rdv_option_skip_peer(option, getuid() + 1, &peer, 60, "no path"), 0);
+	ends = connected(true, true);
+	assert_int_equal(rdv_option_query(option, ends.client, &known), 0);
+	assert_int_equal(known.negotiated, IPC_NEGOTIATED_YES);
+	close_ends(&ends);
+	assert_int_equal(rdv_option_unskip_peer(option, getuid() + 1, &peer), 0);
 
 	rdv_option_hold(option, SMCR_REASON_NO_DEVICE);
 	ends = connected(true, true);
@@ -915,8 +923,8 @@ static void skipped_peers_are_listed(void **state)
 	struct rdv_skipped_peer peers[4];
 	(void)state;
 	assert_int_equal(rdv_option_skipped_peers(option, peers, 4), 0);
-	assert_int_equal(rdv_option_skip_peer(option, &peer, 100, "first"), 0);
-	assert_int_equal(rdv_option_skip_peer(option, &peer, 50, "second"), 0);
+	assert_int_equal(rdv_option_skip_peer(option, getuid(), &peer, 100, "first"), 0);
+	assert_int_equal(rdv_option_skip_peer(option, getuid(), &peer, 50, "second"), 0);
 	assert_int_equal(rdv_option_skipped_peers(option, peers, 4), 1);
 	assert_int_equal(peers[0].peer.family, AF_INET);
 	assert_int_equal(peers[0].peer.port, 0);
@@ -924,16 +932,16 @@ static void skipped_peers_are_listed(void **state)
 	assert_string_equal(peers[0].reason, "second");
 	assert_in_range(peers[0].seconds_left, 60, 100);
 	peer.ip[3] = 2;
-	assert_int_equal(rdv_option_skip_peer(option, &peer, UINT32_MAX, "third"), 0);
+	assert_int_equal(rdv_option_skip_peer(option, getuid(), &peer, UINT32_MAX, "third"), 0);
 	assert_int_equal(rdv_option_skipped_peers(option, peers, 1), 1);
 	assert_int_equal(rdv_option_skipped_peers(option, peers, 4), 2);
-	assert_int_equal(rdv_option_unskip_peer(option, &peer), 0);
-	assert_int_equal(rdv_option_unskip_peer(option, &peer), -ENOENT);
+	assert_int_equal(rdv_option_unskip_peer(option, getuid(), &peer), 0);
+	assert_int_equal(rdv_option_unskip_peer(option, getuid(), &peer), -ENOENT);
 	peer.family = AF_UNIX;
-	assert_int_equal(rdv_option_skip_peer(option, &peer, 1, "no address"), -EINVAL);
+	assert_int_equal(rdv_option_skip_peer(option, getuid(), &peer, 1, "no address"), -EINVAL);
 	peer.family = AF_INET;
 	peer.ip[3] = 1;
-	assert_int_equal(rdv_option_unskip_peer(option, &peer), 0);
+	assert_int_equal(rdv_option_unskip_peer(option, getuid(), &peer), 0);
 	assert_int_equal(rdv_option_skipped_peers(option, peers, 4), 0);
 }
 
@@ -942,17 +950,46 @@ static void a_port_of_a_peer_is_skipped_by_itself(void **state)
 	struct smcr_addr peer = { .family = AF_INET, .ip = { 10, 0, 0, 1 }, .port = 80 };
 	struct rdv_skipped_peer peers[4];
 	(void)state;
-	assert_int_equal(rdv_option_skip_peer(option, &peer, 100, "no CLC message came"), 0);
+	assert_int_equal(rdv_option_skip_peer(option, getuid(), &peer, 100, "no CLC message came"),
+			 0);
 	assert_int_equal(rdv_option_skipped_peers(option, peers, 4), 1);
 	assert_int_equal(peers[0].peer.port, 80);
 	peer.port = 0;
-	assert_int_equal(rdv_option_unskip_peer(option, &peer), -ENOENT);
-	assert_int_equal(rdv_option_skip_peer(option, &peer, 100, "no path"), 0);
+	assert_int_equal(rdv_option_unskip_peer(option, getuid(), &peer), -ENOENT);
+	assert_int_equal(rdv_option_skip_peer(option, getuid(), &peer, 100, "no path"), 0);
 	assert_int_equal(rdv_option_skipped_peers(option, peers, 4), 2);
-	assert_int_equal(rdv_option_unskip_peer(option, &peer), 0);
+	assert_int_equal(rdv_option_unskip_peer(option, getuid(), &peer), 0);
 	peer.port = 80;
-	assert_int_equal(rdv_option_unskip_peer(option, &peer), 0);
+	assert_int_equal(rdv_option_unskip_peer(option, getuid(), &peer), 0);
 	assert_int_equal(rdv_option_skipped_peers(option, peers, 4), 0);
+}
+
+/** What has to make room in the daemon's table is not skipped any more: the BPF programs have the
+ * entries of the table, and room for all of them. */
+static void what_is_forgotten_is_not_skipped(void **state)
+{
+	struct policy_params params = { .base = event_base_new(),
+					.option = option,
+					.skip_seconds = 1000 };
+	struct smcr_addr peer = { .family = AF_INET6, .ip = { 0xfd } };
+	static struct rdv_skipped_peer peers[600];
+	struct policy *policy;
+	(void)state;
+	assert_int_equal(policy_new(&params, &policy), 0);
+	for (uint16_t i = 1; i <= 260; i++) {
+		memcpy(peer.ip + 14, &i, sizeof(i));
+		policy_failed(policy, getuid(), &peer, FAILURE_PATH);
+		policy_failed(policy, getuid() + 1, &peer, FAILURE_PATH);
+	}
+	assert_int_equal(rdv_option_skipped_peers(option, peers, 600), 2 * 256);
+	for (uint16_t i = 1; i <= 260; i++) {
+		TRIES("%u", i);
+		memcpy(peer.ip + 14, &i, sizeof(i));
+		assert_int_equal(policy_forget(policy, &peer), i <= 260 - 256 ? 0 : 2);
+	}
+	assert_int_equal(rdv_option_skipped_peers(option, peers, 600), 0);
+	policy_free(policy);
+	event_base_free(params.base);
 }
 
 static void without_bpf_nothing_is_claimed(void **state)
@@ -969,9 +1006,9 @@ static void without_bpf_nothing_is_claimed(void **state)
 	rdv_option_hold(NULL, SMCR_REASON_NO_DEVICE);
 	rdv_option_limit(NULL, SMCR_REASON_LIMIT);
 	assert_int_equal(rdv_option_limit_user(NULL, 0, SMCR_REASON_LIMIT), 0);
-	assert_int_equal(rdv_option_skip_peer(NULL, &peer, 1, "none"), 0);
+	assert_int_equal(rdv_option_skip_peer(NULL, getuid(), &peer, 1, "none"), 0);
 	assert_int_equal(rdv_option_skipped_peers(NULL, peers, 1), 0);
-	assert_int_equal(rdv_option_unskip_peer(NULL, &peer), -ENOENT);
+	assert_int_equal(rdv_option_unskip_peer(NULL, getuid(), &peer), -ENOENT);
 	assert_int_equal(rdv_option_exclude(NULL, &prefix, SMCR_REASON_LOCAL_POLICY), 0);
 	assert_int_equal(rdv_option_include(NULL, &prefix), -ENOENT);
 	rdv_option_close(NULL);
@@ -1011,6 +1048,7 @@ int main(void)
 		cmocka_unit_test(short_connections_are_left_on_tcp_but_for_a_sample),
 		cmocka_unit_test(skipped_peers_are_listed),
 		cmocka_unit_test(a_port_of_a_peer_is_skipped_by_itself),
+		cmocka_unit_test(what_is_forgotten_is_not_skipped),
 		cmocka_unit_test(without_bpf_nothing_is_claimed),
 	};
 	return cmocka_run_group_tests_name("verify", tests, setup_group, teardown_group);

@@ -116,9 +116,11 @@ struct {
 	__type(value, __u32);
 } answers SEC(".maps");
 
-/* Peers to which the option is not sent until a time (bpf_ktime_get_ns). */
+/* Peers to which the option is not sent until a time (bpf_ktime_get_ns). The daemon deletes entries
+ * to make room, by shares of users: an LRU map would drop those of others. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, SMCR_MAX_SKIPPED);
 	__type(key, struct smcr_skip_key);
 	__type(value, __u64);
@@ -331,9 +333,9 @@ static __always_inline __u32 exclusion(const struct smcr_addr16 *addr)
 	return reason ? *reason : 0;
 }
 
-static __always_inline bool is_skipped(const struct smcr_addr16 *peer, __u32 port)
+static __always_inline bool is_skipped(const struct smcr_subject *subject, __u32 port)
 {
-	struct smcr_skip_key key = { .peer = *peer, .port = port };
+	struct smcr_skip_key key = { .peer = subject->peer, .port = port, .uid = subject->uid };
 	__u64 *until = bpf_map_lookup_elem(&skipped, &key);
 	return until && *until > bpf_ktime_get_ns();
 }
@@ -464,8 +466,8 @@ static __always_inline __u32 policy(struct bpf_sock_ops *ctx, struct rule_search
 		reason = judge_by_rules(search, count);
 	if (reason)
 		return reason;
-	if (num_skipped && (is_skipped(&subject->peer, 0) ||
-			    (!server && is_skipped(&subject->peer, subject->port))))
+	if (num_skipped &&
+	    (is_skipped(subject, 0) || (!server && is_skipped(subject, subject->port))))
 		return SMCR_REASON_PEER_SKIPPED;
 	if (!num_short || search->flags & IPC_CLAIM_REQUIRED)
 		return 0;

@@ -116,10 +116,11 @@ struct smcr_spoken {
 	__u64 words[SMCR_SPOKEN_MAX / 8];
 };
 
-/** A peer that is skipped. */
+/** A peer that is skipped by connections of a user. */
 struct smcr_skip_key {
 	struct smcr_addr16 peer;
 	__u32 port; /* host byte order, of a server there; 0: the whole peer, also as a client */
+	__u32 uid;
 };
 
 /** A place where connections are short: a peer and a TCP port of it, or no address and a port of
