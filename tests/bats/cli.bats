@@ -265,9 +265,9 @@ time.sleep(600)' "$SMCRD_SOCKET" >"$BATS_TEST_TMPDIR/full" 3>&- &
 		"link.show":[[{"peer":"10.77.0.2","tx_bytes":5000000,"rx_bytes":1},
 			{"peer":"10.77.0.2","tx_bytes":5000000,"rx_bytes":1}]],
 		"policy.show":[{"rules":[],"failed":[
-			{"peer":"10.77.0.9","port":null,"kind":"path","text":"the path is dead","seconds_left":57},
-			{"peer":"10.77.0.3","port":80,"kind":"reset","text":"a reset","seconds_left":2},
-			{"peer":null,"port":80,"kind":"reset","text":"a reset","seconds_left":2}]}],
+			{"peer":"10.77.0.9","port":null,"uid":0,"kind":"path","text":"the path is dead","seconds_left":57},
+			{"peer":"10.77.0.3","port":80,"uid":0,"kind":"reset","text":"a reset","seconds_left":2},
+			{"peer":null,"port":80,"uid":0,"kind":"reset","text":"a reset","seconds_left":2}]}],
 		"event.show":[[{"id":1,"time_us":1763885473250000,"event":"group-up","peer":"10.77.0.2","text":"up"},
 			{"id":2,"time_us":1763885473250000,"event":"group-down","peer":"10.77.0.2","text":"it has ended"},
 			{"id":3,"time_us":1763885473250000,"event":"command","peer":null,"text":"x"}]]}'

@@ -85,8 +85,9 @@ late_server() {
 }
 
 # early_client: start a client on host b; returns when its connect() has succeeded.
+# early_client [PREFIX..]: PREFIX before the client's command
 early_client() {
-	talk_start client b "$RUN" /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" early-client "$SERVER" 7001
+	talk_start client b "$@" "$RUN" /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" early-client "$SERVER" 7001
 	[ "$(talk_hear client)" = connected ]
 }
 
@@ -145,15 +146,8 @@ early_client() {
 	until_true 5 shows a connection '[.[] | select(.mode == "smcr")] | length == 2'
 }
 
-@test "a program without the library accepts from a claimed listener: TCP, and the port is skipped" {
-	two_daemons
-	# the server claims its listener, but accepts without the library
-	talk_start server a "$PROGRAMS/tcp_claim"
-	tell server 'socket tcp'
-	tell server claim
-	tell server "bind $SERVER 7001"
-	tell server listen
-	early_client
+# answers_without_clc: the server accepts the early client without the library, which fails, and once more from TCP.
+answers_without_clc() {
 	tell client 'send early'
 	tell server accept
 	tell server 'send greeting' # this is no CLC message, so the client's daemon connects again
@@ -164,6 +158,19 @@ early_client() {
 	tell server 'send answer'
 	tell server close
 	tell client rest answer
+}
+
+@test "a program without the library accepts from a claimed listener: TCP, and the port is skipped" {
+	two_daemons
+	chmod 711 "$HOSTS_DIR"
+	# the server claims its listener, but accepts without the library
+	talk_start server a "$PROGRAMS/tcp_claim"
+	tell server 'socket tcp'
+	tell server claim
+	tell server "bind $SERVER 7001"
+	tell server listen
+	early_client
+	answers_without_clc
 	shows b connection 'any(.mode == "tcp" and .fallback_reason == "no-answer")'
 	talk_kill client
 	tell server parent
@@ -172,7 +179,17 @@ early_client() {
 	tell server accept
 	tell client 'send plain'
 	tell server receive 'ok plain'
-	shows b info '.skipped_peers | length == 1'
+	shows b info '.skipped_peers | length == 1 and .[0].uid == 0'
+	shows b connection 'any(.mode == "tcp" and .fallback_reason == "peer-skipped")'
+	tell server close
+	talk_kill client
+	tell server parent
+
+	# another user finds out for itself: nobody's connections stay TCP for what another user's have shown
+	early_client setpriv --reuid 65534 --regid 65534 --clear-groups
+	answers_without_clc
+	shows b connection 'any(.uid == 65534 and .fallback_reason == "no-answer")'
+	shows b info '[.skipped_peers[].uid] | sort == [0, 65534]'
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7002
 	until_true 5 tcp_listens a 7002
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7002 --bytes 100000

@@ -88,7 +88,7 @@ items() {
 	{"linkgroup.show": [[{"peer": "192.0.2.1", "connections": 1}]], "link.show": [[]],
 	 "host.show": [{"uid": 0}], "device.show": [[{"name": "soft:eth0", "kind": "soft", "netdev": "eth0"}]],
 	 "config.show": [[]],
-	 "policy.show": [{"failed": [{"peer": "192.0.2.1", "port": null, "kind": "path", "text": "it failed",
+	 "policy.show": [{"failed": [{"peer": "192.0.2.1", "port": null, "uid": 0, "kind": "path", "text": "it failed",
 	                              "seconds_left": 1}]}],
 	 "event.show": [[{"peer": "192.0.2.1", "id": 1, "time_us": 1, "event": "link-up", "text": "it is up"}]]}
 	END
