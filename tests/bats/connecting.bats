@@ -84,8 +84,7 @@ late_server() {
 	until_true 10 tcp_listens a 7001
 }
 
-# early_client: start a client on host b; returns when its connect() has succeeded.
-# early_client [PREFIX..]: PREFIX before the client's command
+# early_client [PREFIX..]: start a client on host b, behind the words PREFIX; returns when its connect() has succeeded.
 early_client() {
 	talk_start client b "$@" "$RUN" /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" early-client "$SERVER" 7001
 	[ "$(talk_hear client)" = connected ]
