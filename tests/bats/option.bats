@@ -221,9 +221,9 @@ bare() {
 	proves TCPO-7
 }
 
-# raw_syn SOURCE_PORT OPTIONS: send a SYN to the server's port 7008 with these options.
+# raw_syn SOURCE_PORT OPTIONS [KEY]: send a SYN to the server's port 7008 with these options.
 raw_syn() {
-	on a python3 "$BATS_TEST_DIRNAME/raw_syn.py" 10.77.0.1 "$1" 10.77.0.2 7008 "$2"
+	on a python3 "$BATS_TEST_DIRNAME/raw_syn.py" 10.77.0.1 "$1" 10.77.0.2 7008 "${@:2}"
 }
 
 @test "SYN cookies: the server does not answer the option" {
@@ -262,6 +262,35 @@ raw_syn() {
 	# The second SYN carried data.
 	[ "$(capture_fields wire 'tcp.flags.syn == 1 && tcp.len > 0' frame.number | wc -l)" = 1 ]
 	proves TCPO-8
+}
+
+@test "segments are signed with MD5: neither side sends the option, because RDMA would not be signed" {
+	# The kernel may lack this option.
+	tell client 'socket tcp'
+	tell client 'sign 10.77.0.2 secret' || skip
+	tell client close
+	capture_start b eth0 wire tcp port 7008
+	tell server 'socket tcp'
+	tell server claim
+	tell server 'bind 10.77.0.2 7008'
+	tell server 'sign 10.77.0.1 secret'
+	tell server listen
+	tell client 'socket tcp'
+	tell client claim
+	tell client 'sign 10.77.0.2 secret'
+	tell client 'connect 10.77.0.2 7008'
+	tell server accept
+	both 'ok no'
+	tell client 'send hello'
+	tell server receive 'ok hello'
+	until_true 5 at_least 1 wire synack
+	bare wire syn
+	# A peer that offers SMC-R all the same gets no such answer.
+	raw_syn 40001 fe06e2d4c3d9 secret
+	until_true 5 at_least 2 wire synack
+	capture_stop wire
+	carry_some=$(capture_fields wire 'tcp.flags.syn == 1 && tcp.option_kind == 254' tcp.srcport)
+	[ "$(sort -u <<<"$carry_some")" = 40001 ]
 }
 
 @test "an MPTCP socket cannot be claimed and carries no option" {

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Send one TCP SYN with given options: raw_syn.py SOURCE SPORT DESTINATION DPORT OPTIONS_IN_HEX"""
+"""Send one TCP SYN with given options: raw_syn.py SOURCE SPORT DESTINATION DPORT OPTIONS_IN_HEX [KEY]
+
+With a key, TCP's MD5 option (RFC 2385) follows them."""
+import hashlib
 import socket
 import struct
 import sys
@@ -15,7 +18,8 @@ def checksum(data):
     return ~total & 0xFFFF
 
 
-def syn(source, sport, destination, dport, options):
+def syn(source, sport, destination, dport, options, key):
+    options += bytes([19, 18]) + bytes(16) if key else b""
     options += b"\0" * (-len(options) % 4)
     words = 5 + len(options) // 4
 
@@ -24,12 +28,16 @@ def syn(source, sport, destination, dport, options):
 
     addresses = socket.inet_aton(source) + socket.inet_aton(destination)
     pseudo = addresses + struct.pack("!BBH", 0, socket.IPPROTO_TCP, words * 4)
+    # The signature covers no options.
+    signature = hashlib.md5(pseudo + header(0) + key).digest()
+    options = options.replace(bytes([19, 18]) + bytes(16), bytes([19, 18]) + signature)
     return header(checksum(pseudo + header(0) + options)) + options
 
 
 def main():
-    source, sport, destination, dport, options = sys.argv[1:]
-    segment = syn(source, int(sport), destination, int(dport), bytes.fromhex(options))
+    source, sport, destination, dport, options = sys.argv[1:6]
+    key = "".join(sys.argv[6:]).encode()
+    segment = syn(source, int(sport), destination, int(dport), bytes.fromhex(options), key)
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP) as raw:
         raw.bind((source, 0))
         raw.sendto(segment, (destination, 0))

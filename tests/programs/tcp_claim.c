@@ -10,6 +10,7 @@
  *   parent                         close the accepted socket, go back to the listener
  *   send DATA | receive
  *   fastopen-listen | fastopen-connect ADDR PORT DATA
+ *   sign PEER KEY                  TCP's MD5 option (RFC 2385)
  *   getsockopt LEVEL NAME LENGTH | setsockopt LEVEL NAME LENGTH
  *   claim [0|1] | claim-to-connect | bar [0|1]
  *   negotiated | stands-still | reason | plain REASON_CODE
@@ -142,6 +143,14 @@ static int fastopen_connect(const char *ip, const char *port, const char *data)
 											       : 0;
 }
 
+static int sign(const char *peer, const char *key)
+{
+	struct tcp_md5sig md5 = { .tcpm_keylen = (uint16_t)strlen(key) };
+	parse(peer, "0", (struct sockaddr_storage *)&md5.tcpm_addr);
+	memcpy(md5.tcpm_key, key, strlen(key));
+	return setsockopt(fd, IPPROTO_TCP, TCP_MD5SIG, &md5, sizeof(md5));
+}
+
 static int get_option(const char *level, const char *name, const char *length,
 		      const char **ret_text)
 {
@@ -235,6 +244,8 @@ static int obey(char *line, const char **ret_text)
 		return fastopen_listen();
 	if (!strcmp(command, "fastopen-connect"))
 		return fastopen_connect(arg[1], arg[2], arg[3]);
+	if (!strcmp(command, "sign"))
+		return sign(arg[1], arg[2]);
 	if (!strcmp(command, "send"))
 		return send(fd, arg[1], strlen(arg[1]), MSG_NOSIGNAL) < 0 ? -1 : 0;
 	if (!strcmp(command, "receive"))

@@ -28,6 +28,8 @@
 #define SOL_TCP                   6
 #define TCP_SYNCNT                7
 #define TCP_SAVE_SYN              27
+#define TCPOPT_MD5SIG             19
+#define TCPOPT_AO                 29
 #define TCPOPT_FASTOPEN           34
 #define TCPOLEN_FASTOPEN_MAX      16
 #define TCPHDR_SYN                0x02
@@ -496,6 +498,21 @@ static __always_inline bool did_not_ask(struct bpf_sock_ops *ctx)
 	return look_for_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN) == -ENOMSG;
 }
 
+/* The kernel leaves the option's bytes out if they do not fit. */
+static __always_inline bool has_kind(struct bpf_sock_ops *ctx, __u8 kind, __u64 flags)
+{
+	__u8 found[2] = { kind };
+	long r = bpf_load_hdr_opt(ctx, found, sizeof(found), flags);
+	return r > 0 || r == -ENOSPC;
+}
+
+/* TCP-MD5 (RFC 2385) or TCP-AO (RFC 5925): the program wants each segment authenticated, which
+ * RDMA writes are not. */
+static __always_inline bool is_signed(struct bpf_sock_ops *ctx, __u64 flags)
+{
+	return has_kind(ctx, TCPOPT_MD5SIG, flags) || has_kind(ctx, TCPOPT_AO, flags);
+}
+
 static __always_inline struct smcr_sock *any_storage_of(struct bpf_sock_ops *ctx)
 {
 	struct bpf_sock *sk = ctx->sk;
@@ -635,6 +652,10 @@ static __always_inline void write_in_syn(struct bpf_sock_ops *ctx)
 	 * some. */
 	if (has_fastopen(ctx)) {
 		no_fastopen(sock);
+		return;
+	}
+	if (is_signed(ctx, 0)) {
+		offer_no_more(sock, SMCR_REASON_SOCKET_OPTION);
 		return;
 	}
 	long r = bpf_store_hdr_opt(ctx, option, OPTION_LEN, 0);
@@ -873,6 +894,8 @@ static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie, bool
 		return *before;
 	if (!has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN))
 		return SMCR_REASON_PEER_NO_SMC;
+	if (is_signed(ctx, BPF_LOAD_HDR_OPT_TCP_SYN))
+		return SMCR_REASON_SOCKET_OPTION;
 	const struct smcr_listen *listen = find_listener(ctx);
 	if (!listen)
 		return SMCR_REASON_NOT_CLAIMED;
