@@ -532,4 +532,4 @@ check-deb-vm:
 clean:
 	rm -rf build
 
--include $(shell find build \( -path build/deb -o -path build/check-deb \) -prune -o -name '*.d' -type f -print 2>/dev/null)
+-include $(shell find build \( -path build/deb -o -path build/check-deb -o -path build/compat \) -prune -o -name '*.d' -type f -print 2>/dev/null)
