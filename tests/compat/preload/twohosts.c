@@ -3,9 +3,9 @@
  * Preload library for test suites that connect to themselves over loopback, in one process or
  * several. It puts their TCP listeners on another host than their clients, which they do not
  * notice. A TCP socket that is bound or listens moves to the network namespace of host a; one that
- * connects stays on host b, where the process is. 127.0.0.1 and ::1 become host a's address on the
- * way to the kernel, and both hosts' addresses become 127.0.0.1 and ::1 on the way back. Other
- * sockets do not change.
+ * connects stays on host b, where the process is, or goes back there. 127.0.0.1 and ::1 become host
+ * a's address on the way to the kernel, and both hosts' addresses become 127.0.0.1 and ::1 on the
+ * way back. Other sockets do not change.
  *
  * Any other preload library works behind this one (LD_PRELOAD names this one first), and sees a
  * client on host b and a server on host a. The daemons of the two hosts have two sockets, but a
@@ -284,11 +284,12 @@ static void copy_options(int from, int to)
 	fcntl(to, F_SETFL, fcntl(from, F_GETFL));
 }
 
-static void move_to_a(int fd)
+/* Put a new socket on the host, with the same options, in the place of a socket. */
+static void move_to(enum host host, int fd)
 {
 	int saved = errno;
-	struct place place = go_to(HOST_A);
-	if (place.moved) {
+	struct place place = go_to(host);
+	if (place.moved == (host == HOST_A)) {
 		int other = (int)syscall(SYS_socket, kernel_option(fd, SOL_SOCKET, SO_DOMAIN),
 					 SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
 		if (other >= 0) {
@@ -302,6 +303,44 @@ static void move_to_a(int fd)
 	errno = saved;
 }
 
+/* Was the socket bound to a port that the program named? */
+static _Atomic bool named_port[1024];
+
+static in_port_t *port_of(union address *addr)
+{
+	return addr->any.sa_family == AF_INET ? &addr->in.sin_port : &addr->in6.sin6_port;
+}
+
+static void note_port(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	union address named = { 0 };
+	if (fd < 0 || fd >= (int)(sizeof(named_port) / sizeof(named_port[0])) ||
+	    len > sizeof(named))
+		return;
+	memcpy(&named, addr, len);
+	named_port[fd] = *port_of(&named) != 0;
+}
+
+/* Some programs bind a client's socket to any address. bind() put it on host a, where it would
+ * connect to its own host: let it have the port that was named, or any, of host b.
+ * @return 0; -1: the port is in use there */
+static int take_client_back(int fd)
+{
+	union address own = { 0 };
+	socklen_t len = sizeof(own);
+	int rc = 0, saved = errno;
+	if (is_tcp(fd) && is_on_a(fd) && kernel_option(fd, SOL_SOCKET, SO_ACCEPTCONN) == 0 &&
+	    syscall(SYS_getsockname, fd, &own, &len) == 0 && is_any(&own)) {
+		if (fd >= (int)(sizeof(named_port) / sizeof(named_port[0])) || !named_port[fd])
+			*port_of(&own) = 0;
+		move_to(HOST_B, fd);
+		rc = (int)syscall(SYS_bind, fd, &own, len);
+	}
+	if (rc == 0)
+		errno = saved;
+	return rc;
+}
+
 /* ---- what programs call */
 
 EXPORT int bind(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
@@ -311,9 +350,11 @@ EXPORT int bind(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
 	if (!world.ready || !is_tcp(fd))
 		return next.bind(fd, to, len);
 	if (!is_on_a(fd))
-		move_to_a(fd);
+		move_to(HOST_A, fd);
 	struct place place = go_to(host_of(fd));
 	int rc = next.bind(fd, to_kernel(to, len, false, &space), len);
+	if (rc == 0)
+		note_port(fd, to, len);
 	go_back(place);
 	return rc;
 }
@@ -321,7 +362,7 @@ EXPORT int bind(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
 EXPORT int listen(int fd, int backlog)
 {
 	if (world.ready && is_tcp(fd) && !is_on_a(fd))
-		move_to_a(fd);
+		move_to(HOST_A, fd);
 	struct place place = go_to(host_of(fd));
 	int rc = next.listen(fd, backlog);
 	go_back(place);
@@ -332,6 +373,8 @@ EXPORT int connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
 {
 	union address space;
 	const struct sockaddr *to = addr.__sockaddr__;
+	if (world.ready && take_client_back(fd) < 0)
+		return -1;
 	enum host host = host_of(fd);
 	if (host == NO_HOST)
 		return next.connect(fd, to, len);
