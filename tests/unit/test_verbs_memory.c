@@ -49,6 +49,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 		return NULL;
 	}
 	struct ibv_mr *mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return NULL;
 	mr->lkey = mr->rkey = key;
 	device.iova = iova;
 	device.registered++;
