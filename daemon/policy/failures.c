@@ -127,28 +127,28 @@ static bool is_alike(const struct key *a, const struct key *b, enum scope scope)
 }
 
 /* Make room for a further entry by forgetting the oldest one if there are as many as there may be.
- */
-static void make_room(struct failures *failures, struct entry **table, const struct key *key,
-		      enum scope scope)
+ * Each scope lies within the next one, so room in the narrowest full one is room in all. */
+static void make_room(struct failures *failures, struct entry **table, const struct key *key)
 {
-	struct entry *entry, *first = NULL;
-	unsigned int n = 0;
-	for (entry = *table; entry; entry = entry->hh.next) {
-		if (!is_alike(&entry->key, key, scope))
-			continue;
-		first = first ? first : entry;
-		n++;
+	struct entry *first[SCOPES] = { NULL };
+	unsigned int n[SCOPES] = { 0 };
+	for (struct entry *entry = *table; entry; entry = entry->hh.next)
+		for (enum scope scope = OF_ADDRESS; scope < SCOPES; scope++)
+			if (is_alike(&entry->key, key, scope) && n[scope]++ == 0)
+				first[scope] = entry;
+	for (enum scope scope = OF_ADDRESS; scope < SCOPES; scope++) {
+		if (n[scope] >= most[scope]) {
+			forget(failures, table, first[scope]);
+			return;
+		}
 	}
-	if (n >= most[scope])
-		forget(failures, table, first);
+	if (HASH_COUNT(*table) >= MAX_ENTRIES)
+		forget(failures, table, *table);
 }
 
 static struct entry *make(struct failures *failures, struct entry **table, const struct key *key)
 {
-	for (enum scope scope = OF_ADDRESS; scope < SCOPES; scope++)
-		make_room(failures, table, key, scope);
-	if (HASH_COUNT(*table) >= MAX_ENTRIES)
-		forget(failures, table, *table);
+	make_room(failures, table, key);
 	struct entry *entry = calloc(1, sizeof(*entry));
 	if (!entry)
 		return NULL;
