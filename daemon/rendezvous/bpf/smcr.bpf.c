@@ -31,7 +31,6 @@
 #define TCPOPT_MD5SIG             19
 #define TCPOPT_AO                 29
 #define TCPOPT_FASTOPEN           34
-#define TCPOLEN_FASTOPEN_MAX      16
 #define TCPHDR_SYN                0x02
 #define TCPHDR_ACK                0x10
 #define TCP_BPF_SYN_MAC           1007
@@ -636,12 +635,6 @@ static __always_inline void reserve_in_syn(struct bpf_sock_ops *ctx)
 		sock->reason = SMCR_REASON_SOCKET_OPTION;
 }
 
-static __always_inline bool has_fastopen(struct bpf_sock_ops *ctx)
-{
-	__u8 found[2 + TCPOLEN_FASTOPEN_MAX] = { TCPOPT_FASTOPEN };
-	return bpf_load_hdr_opt(ctx, found, sizeof(found), 0) > 0;
-}
-
 /* TCPO-2: each SYN has the option, repeated ones too. */
 static __always_inline void write_in_syn(struct bpf_sock_ops *ctx)
 {
@@ -650,7 +643,7 @@ static __always_inline void write_in_syn(struct bpf_sock_ops *ctx)
 		return;
 	/* A SYN that asks for a Fast Open cookie has no data yet, but the program has queued
 	 * some. */
-	if (has_fastopen(ctx)) {
+	if (has_kind(ctx, TCPOPT_FASTOPEN, 0)) {
 		no_fastopen(sock);
 		return;
 	}
