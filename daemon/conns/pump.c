@@ -89,11 +89,15 @@ static void commit(struct pump *pump, size_t n)
 		smcr_conn_tx_commit(pump->conn, n);
 }
 
+static size_t bytes_of(const struct iovec iov[2], int n)
+{
+	return (n > 0 ? iov[0].iov_len : 0) + (n > 1 ? iov[1].iov_len : 0);
+}
+
 /* If the room is too small, the engine tells WRITABLE later. */
 static bool has_space(struct pump *pump, const struct iovec iov[2], int n)
 {
-	size_t room = (n > 0 ? iov[0].iov_len : 0) + (n > 1 ? iov[1].iov_len : 0);
-	return n > 0 && (!pump->shared || shared_tx_worth(pump, room));
+	return n > 0 && (!pump->shared || shared_tx_worth(pump, bytes_of(iov, n)));
 }
 
 /* Announce an urgent byte to the peer even if the bytes before it do not fit (URG-2). */
@@ -202,7 +206,7 @@ ssize_t pump_deliver(struct pump *pump, struct iovec iov[2], int n)
 {
 	size_t before;
 	if (pump->deaf)
-		return (ssize_t)(iov[0].iov_len + (n > 1 ? iov[1].iov_len : 0));
+		return (ssize_t)bytes_of(iov, n);
 	if (smcr_conn_rx_urgent(pump->conn, &before) != SMCR_URGENT_PRESENT)
 		return pair_write(pump->pair, iov, n);
 	if (before == 0)
@@ -211,15 +215,21 @@ ssize_t pump_deliver(struct pump *pump, struct iovec iov[2], int n)
 	return pair_write(pump->pair, iov, n);
 }
 
+static void pass_end_on(struct pump *pump)
+{
+	if (pump->rx_ended)
+		return;
+	pump->rx_ended = true;
+	pair_shutdown(pump->pair);
+}
+
 void pump_settle_rx(struct pump *pump)
 {
 	size_t before;
 	if (pump_active(pump) && smcr_conn_rx_urgent(pump->conn, &before) == SMCR_URGENT_NONE)
 		pair_end_way(pump->pair);
-	if (pump_active(pump) && !pump->rx_ended && smcr_conn_rx_eof(pump->conn)) {
-		pump->rx_ended = true;
-		pair_shutdown(pump->pair);
-	}
+	if (pump_active(pump) && smcr_conn_rx_eof(pump->conn))
+		pass_end_on(pump);
 }
 
 static enum step pump_rx(struct pump *pump)
@@ -284,13 +294,10 @@ static void close_if_peer_writes(struct pump *pump)
 
 bool pump_put_last(struct pump *pump, const struct iovec iov[2], int n)
 {
-	size_t len = 0;
-	for (int i = 0; i < n; i++)
-		len += iov[i].iov_len;
 	ssize_t put = n > 0 ? pair_write(pump->pair, iov, n) : 0;
 	if (put > 0)
 		pump->rx_bytes += (size_t)put;
-	return put >= 0 && (size_t)put == len;
+	return put == (ssize_t)bytes_of(iov, n);
 }
 
 /* @return whether all bytes were delivered */
@@ -304,12 +311,10 @@ static bool deliver_last(struct pump *pump)
 
 void pump_last(struct pump *pump, bool all)
 {
-	if (!pump_active(pump) || pump->closed || pump->deaf || !deliver_last(pump))
+	if (!pump_active(pump) || pump->closed || pump->deaf)
 		return;
-	if (all && !pump->rx_ended) {
-		pump->rx_ended = true;
-		pair_shutdown(pump->pair);
-	}
+	if (deliver_last(pump) && all)
+		pass_end_on(pump);
 }
 
 void pump_look(struct pump *pump)

@@ -216,8 +216,8 @@ static void process(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 	smcr_tx_push(conn);
 }
 
-/* The peer's last message has D and A. D counts if no data are missing: nothing else in the message
- * is looked at. */
+/* The message has A, and is the peer's last one. If D comes with A and no data are missing, the
+ * peer had ended its data before. Nothing else in the message is looked at. */
 static void take_abort(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 {
 	const bool done = cdc->conn_flags & SMCR_CDC_SENDING_DONE;
