@@ -365,7 +365,7 @@ static void without_watches_a_connect_waits(void **state)
 		ask_handover(session, IPC_HANDOVER_CONNECTED, 0, NULL, tcp.near);
 		WAIT_COUNT(script->starts, 1);
 		*no_watches = 1;
-		WAIT_COUNT(*refused_watches, 1);
+		WAIT_COUNT(*refused_watches > 0, true); /* the daemon tries more than once */
 		*no_watches = 0;
 		daemon_command(&daemon, *how);
 		struct ipc_result result = receive_result(session, &pair);
