@@ -142,12 +142,14 @@ static enum relay_result end_tx(struct relay *relay)
 	relay->tx_ready = false;
 	/* The program may have closed, and the event that says so may not have come yet. */
 	relay->closed = relay->closed || pair_closed(relay->pair);
-	if (relay->closed)
-		return left_unread(relay) ? RELAY_ABORTED : RELAY_FINISHED;
-	if (!relay->tx_ended) {
+	/* If the program had shut writing down before it closed, the peer gets FIN, even if the
+	 * close() becomes a reset. */
+	if (!relay->tx_ended && (!relay->closed || relay->pair->shut)) {
 		relay->tx_ended = true;
 		shutdown(relay->tcp, SHUT_WR);
 	}
+	if (relay->closed)
+		return left_unread(relay) ? RELAY_ABORTED : RELAY_FINISHED;
 	return relay->rx_ended ? RELAY_FINISHED : RELAY_WAIT;
 }
 

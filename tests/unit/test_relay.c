@@ -88,9 +88,33 @@ static void a_program_that_closes_amid_the_peers_bytes_has_its_answer_sent(void 
 	assert_memory_equal(buf, "answer", 6);
 }
 
+/* The program shuts writing down, of which an event tells, and closes with bytes unread before the
+ * relay has its turn: the end of file goes before the reset. */
+static void the_end_of_file_comes_before_the_reset(void **state)
+{
+	struct fixture *f = *state;
+	char buf[16];
+	assert_int_equal(send(f->far, "unread", 6, 0), 6);
+	await(f->near, POLLIN);
+	relay_note_tcp(&f->relay, EPOLLIN);
+	assert_int_equal(relay_run(&f->relay), RELAY_WAIT);
+	assert_int_equal(send(f->program, "answer", 6, 0), 6);
+	shutdown(f->program, SHUT_WR);
+	pair_note(&f->pair, EPOLLIN | EPOLLRDHUP);
+	relay_note_pair(&f->relay, EPOLLIN | EPOLLRDHUP);
+	close(f->program);
+	assert_int_equal(relay_run(&f->relay), RELAY_ABORTED);
+	await(f->far, POLLIN);
+	assert_int_equal(recv(f->far, buf, sizeof(buf), 0), 6);
+	await(f->far, POLLRDHUP);
+	assert_int_equal(recv(f->far, buf, sizeof(buf), 0), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(the_end_of_file_comes_before_the_reset, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(
 			a_program_that_closes_amid_the_peers_bytes_has_its_answer_sent, setup,
 			teardown),
