@@ -313,15 +313,11 @@ static bool peer_writes(const struct relay *relay)
 }
 
 /* The program has closed with data unread: TCP would reset at once. But TCP would have sent, when
- * the program wrote them, the bytes that it takes now. So these are sent before the reset, and FIN
- * too if the program had shut writing down. */
+ * the program wrote them, the bytes that it takes now. So these are sent before the reset. */
 static enum relay_result close_hard(struct relay *relay)
 {
 	relay->tx_ready = true;
-	relay_tx(relay);
-	if (relay->pair->shut && !relay->tx_rest.data && pair_pending(relay->pair) == 0)
-		shutdown(relay->tcp, SHUT_WR);
-	return RELAY_ABORTED;
+	return relay_tx(relay) == RELAY_MORE ? RELAY_MORE : RELAY_ABORTED;
 }
 
 enum relay_result relay_run(struct relay *relay)

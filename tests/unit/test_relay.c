@@ -17,6 +17,8 @@
 
 #include "daemon/conns/relay.h"
 
+#define LONG_ANSWER (600 * 1024)
+
 struct fixture {
 	struct relay relay;
 	struct pair pair;
@@ -110,9 +112,41 @@ static void the_end_of_file_comes_before_the_reset(void **state)
 	assert_int_equal(recv(f->far, buf, sizeof(buf), 0), 0);
 }
 
+/* The program closes with bytes unread, behind more bytes of its own than one turn moves. TCP has
+ * room for all of them. */
+static void all_that_tcp_takes_goes_before_the_reset(void **state)
+{
+	struct fixture *f = *state;
+	static char answer[LONG_ANSWER], buf[LONG_ANSWER];
+	const int room = 4 * LONG_ANSWER;
+	size_t got = 0;
+	enum relay_result result;
+	setsockopt(f->near, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room));
+	assert_int_equal(send(f->far, "unread", 6, 0), 6);
+	await(f->near, POLLIN);
+	relay_note_tcp(&f->relay, EPOLLIN);
+	assert_int_equal(relay_run(&f->relay), RELAY_WAIT);
+	assert_int_equal(send(f->program, answer, sizeof(answer), 0), sizeof(answer));
+	close(f->program);
+	pair_note(&f->pair, EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR);
+	relay_note_pair(&f->relay, EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR);
+	while ((result = relay_run(&f->relay)) == RELAY_MORE)
+		;
+	assert_int_equal(result, RELAY_ABORTED);
+	shutdown(f->near, SHUT_WR); /* in place of the reset, so that the test can count */
+	for (ssize_t n = 1; n > 0; got += (size_t)n) {
+		await(f->far, POLLIN);
+		n = recv(f->far, buf, sizeof(buf), 0);
+		assert_true(n >= 0);
+	}
+	assert_int_equal(got, sizeof(answer));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(all_that_tcp_takes_goes_before_the_reset, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(the_end_of_file_comes_before_the_reset, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(
