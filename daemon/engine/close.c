@@ -61,7 +61,7 @@ static bool tell_reset(struct smcr_conn *conn, int error, const char *why)
 				      .type = SMCR_CONN_RESET,
 				      .error = error,
 				      .rx_intact = conn->rx.aborted || conn->tcp_rst,
-				      .rx_ended = conn->rx.done,
+				      .rx_ended = conn->rx.done || conn->rx.closed,
 				      .why = why,
 			      });
 	return true;

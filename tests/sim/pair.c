@@ -176,12 +176,12 @@ static void check_last_bytes(struct side *side)
 		got += iov[i].iov_len;
 	if (w->set.hostile || w->set.forged)
 		return;
-	if (!peer->shut || got != peer->committed)
+	if (!(peer->shut || peer->closed) || got != peer->committed)
 		world_fail(side->world, "ABORT-2",
 			   "connection %u, %s: end of data after %llu of %llu bytes%s",
 			   side->pair->number, side_name(side), (unsigned long long)got,
 			   (unsigned long long)peer->committed,
-			   peer->shut ? "" : ", and nobody has ended them");
+			   peer->shut || peer->closed ? "" : ", and nobody has ended them");
 }
 
 void side_event_raised(struct side *side, const struct smcr_conn_event *event)

@@ -162,6 +162,7 @@ static void end_of_data_before_the_reset(void **state)
 		{ "D and A", 0, D | A, 0, true },
 		{ "D, then both", D, D | A, 0, true },
 		{ "D, then RST", D, 0, 0, true },
+		{ "C, then RST", C, 0, 0, true },
 		{ "RST", 0, 0, 0, false },
 		{ "D and A, and data are missing", 0, D | A, 5, false },
 	};
