@@ -126,6 +126,42 @@ static bool is_alike(const struct key *a, const struct key *b, enum scope scope)
 				   : place_key_same_address(&a->place, &b->place);
 }
 
+static int compare_uids(const void *a, const void *b)
+{
+	const uint32_t *left = a, *right = b;
+	return (*left > *right) - (*left < *right);
+}
+
+/* @return the user with the most entries; `adding` if no other user has more */
+static uint32_t largest_user(const struct entry *table, uint32_t adding)
+{
+	static uint32_t uids[MAX_ENTRIES];
+	uint32_t largest = adding;
+	size_t n = 0, run = 0, longest = 0;
+	for (const struct entry *entry = table; entry && n < MAX_ENTRIES; entry = entry->hh.next)
+		uids[n++] = entry->key.uid;
+	qsort(uids, n, sizeof(uids[0]), compare_uids);
+	for (size_t i = 0; i < n; i++) {
+		run = i > 0 && uids[i] == uids[i - 1] ? run + 1 : 1;
+		if (run > longest || (run == longest && uids[i] == adding)) {
+			longest = run;
+			largest = uids[i];
+		}
+	}
+	return largest;
+}
+
+/* The table is full: who has the most entries loses the oldest of them. So users who have many
+ * displace nobody who has few. */
+static void forget_of_largest_user(struct failures *failures, struct entry **table, uint32_t adding)
+{
+	const uint32_t uid = largest_user(*table, adding);
+	struct entry *entry = *table;
+	while (entry->key.uid != uid)
+		entry = entry->hh.next;
+	forget(failures, table, entry);
+}
+
 /* Make room for a further entry by forgetting the oldest one if there are as many as there may be.
  * Each scope lies within the next one, so room in the narrowest full one is room in all. */
 static void make_room(struct failures *failures, struct entry **table, const struct key *key)
@@ -143,7 +179,7 @@ static void make_room(struct failures *failures, struct entry **table, const str
 		}
 	}
 	if (HASH_COUNT(*table) >= MAX_ENTRIES)
-		forget(failures, table, *table);
+		forget_of_largest_user(failures, table, key->uid);
 }
 
 static struct entry *make(struct failures *failures, struct entry **table, const struct key *key)

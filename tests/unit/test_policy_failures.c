@@ -345,6 +345,23 @@ static void nor_does_a_user(void **state)
 	assert_int_equal(fails_for(fixture, OTHERS, peer(1, 80), FAILURE_ANSWER).times, 2);
 }
 
+/** Nor do several users together, each with as many entries as a user may have. */
+static void nor_do_several_users(void **state)
+{
+	struct fixture *fixture = *state;
+	fails_for(fixture, OTHERS, peer(1, 80), FAILURE_ANSWER);
+	for (uid_t uid = 2000; uid < 2008; uid++)
+		for (uint32_t network = 1; network <= 1024; network++)
+			fails_for(fixture, uid, peer6(network, 1, 80), FAILURE_PATH);
+	assert_int_equal(remembered(fixture), 4096);
+	assert_true(is_skipped(fixture, OTHERS, peer(1, 80)));
+	/* The last one has as many as the others. */
+	size_t n = 0;
+	for (uint32_t network = 1; network <= 1024; network++)
+		n += is_skipped(fixture, 2007, peer6(network, 1, 80));
+	assert_in_range(n, 4095 / 8, 4095 / 8 + 1);
+}
+
 /** A program can make its connections fail, with any server: it may have a second descriptor of the
  * socket, and set what it likes there. No other user stays on TCP for that. */
 static void a_user_is_not_left_to_tcp_for_another_one(void **state)
@@ -397,6 +414,7 @@ int main(void)
 		CASE(one_peer_makes_nobody_forgotten),
 		CASE(nor_does_a_peer_with_many_addresses),
 		CASE(nor_does_a_user),
+		CASE(nor_do_several_users),
 		CASE(a_user_is_not_left_to_tcp_for_another_one),
 		CASE(those_that_worked_are_remembered_by_shares_too),
 	};
