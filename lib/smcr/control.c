@@ -30,10 +30,9 @@ static bool is_connecting(int fd)
  * get end of file, as with TCP, where FIN comes before the RST. */
 static void show_shut(int fd)
 {
-	struct ipc_status status;
-	int unread = 0, tcp;
+	int unread = 0;
 	if (pre_next.ioctl(fd, FIONREAD, &unread) == 0 && unread > 0)
-		pre_ask_status(fd, 0, &status, &tcp);
+		pre_show(fd);
 }
 
 /* The kernel ends a connect() in progress, whichever direction is shut, and the socket can be

@@ -17,6 +17,7 @@
 #define FOREIGN_MS    60000 /* the same, if it is of another network namespace */
 
 #define MEMORY_MS 1000 /* limit for MEMORY requests, which are made inside read() or write() */
+#define SHOW_MS   100  /* limit for what is asked inside shutdown() */
 #define LOOK_MS   500  /* how often a wait checks whether smcrd stands still */
 
 #define BARRED INT64_MAX
@@ -483,6 +484,21 @@ int pre_ask_status(int fd, uint8_t flags, struct ipc_status *ret_status, int *re
 	*ret_status = status;
 	*ret_tcp = s.fd;
 	return 0;
+}
+
+void pre_show(int fd)
+{
+	const struct ipc_status_request request = { 0 };
+	struct session s;
+	uint8_t payload[8];
+	int len = ipc_encode_status_request(&request, payload, sizeof(payload));
+	if (len < 0 || begin(&s, IPC_STATUS_REQUEST, SHOW_MS) < 0)
+		return;
+	if (!pre_stands_still(s.socket) && pre_reach_connect(s.socket, SHOW_MS) == 0 &&
+	    send_request(&s, IPC_STATUS_REQUEST, payload, (size_t)len, fd) == 0)
+		receive_answer(&s);
+	sys_close(s.socket);
+	drop_fd(&s);
 }
 
 int pre_ask_info(int fd, bool wait, int limit_ms, struct ipc_info *ret_info)

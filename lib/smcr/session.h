@@ -73,6 +73,10 @@ uint32_t pre_reason_not_handed(int error);
  */
 int pre_ask_status(int fd, uint8_t flags, struct ipc_status *ret_status, int *ret_tcp);
 
+/** Let the daemon look at a pair end, which it cannot do any more once the program has closed it.
+ * A daemon that stands still, or takes longer than a tenth of a second, is not waited for. */
+void pre_show(int fd);
+
 /**
  * Ask what became of a connection.
  * @param fd    a pair end, or a TCP socket that was handed over and given back

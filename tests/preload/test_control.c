@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "lib/smcr/sys.h"
 #include "tests/preload/fixture.h"
 
 static int pair_end(void)
@@ -219,9 +220,40 @@ static void test_disconnect_after_the_end(void **state)
 	close(fd);
 }
 
+/* ---- shutdown() */
+
+/* smcrd is asked to look while bytes are unread. If it stands still, the program does not wait long
+ * for it, however often. */
+static void test_shutdown_does_not_wait_for_a_daemon_that_stands_still(void **state)
+{
+	(void)state;
+	int fds[3], peers[3];
+	for (int i = 0; i < 3; i++) {
+		fds[i] = pair_end();
+		peers[i] = pre_net_accept_plain(listener);
+		struct pollfd pfd = { .fd = fds[i], .events = POLLIN };
+		assert_int_equal(send(peers[i], "unread", 6, 0), 6);
+		assert_int_equal(poll(&pfd, 1, 10000), 1);
+	}
+	assert_int_equal(shut(fds[0], SHUT_WR), 0);
+	assert_int_equal(smcrd.script->status_requests, 1);
+	kill(smcrd.pid, SIGSTOP);
+	int64_t begun = sys_now_ms();
+	for (int i = 1; i < 3; i++)
+		assert_int_equal(shut(fds[i], SHUT_WR), 0);
+	int64_t took = sys_now_ms() - begun;
+	kill(smcrd.pid, SIGCONT);
+	assert_in_range(took, 0, 5000);
+	for (int i = 0; i < 3; i++) {
+		close(fds[i]);
+		close(peers[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(test_shutdown_does_not_wait_for_a_daemon_that_stands_still),
 		TEST(test_requests_of_tcp_sockets),
 		TEST(test_queue_lengths),
 		TEST(test_other_descriptors_pass),
