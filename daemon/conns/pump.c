@@ -269,15 +269,17 @@ static enum step pump_rx(struct pump *pump)
 /*
  * The program has closed with data unread: TCP would reset at once. But TCP would have sent what
  * fits into the window when the program wrote it, for example the answer to a request that was not
- * read to its end. So that is sent before the reset.
+ * read to its end. So that is sent before the reset. @return STEP_MORE: more of it is sent in the
+ * next turn
  */
-static void close_hard(struct pump *pump)
+static enum step close_hard(struct pump *pump)
 {
 	pump->tx_ready = true;
 	pump->tx_full = false;
-	pump_tx(pump);
-	if (pump_active(pump))
+	enum step step = pump_tx(pump);
+	if (step == STEP_WAIT && pump_active(pump))
 		close_conn(pump);
+	return step;
 }
 
 /* The program has closed, not all that it wrote can be sent yet, and bytes of the peer have come
@@ -340,8 +342,8 @@ bool pump_run(struct pump *pump)
 	if (pump_active(pump) && !pump->closed)
 		rx = run_rx(pump);
 	if (pump_active(pump) && pump->closed && (pump->pair->unread || pump->linger_reset))
-		close_hard(pump);
-	if (pump_active(pump))
+		tx = close_hard(pump);
+	else if (pump_active(pump))
 		tx = pump_tx(pump);
 	if (pump_active(pump) && pump->closed && tx == STEP_WAIT)
 		close_if_peer_writes(pump);

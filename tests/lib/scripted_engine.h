@@ -47,7 +47,9 @@ static struct script {
 	_Atomic int urgent_taken, urgent_refused, urgent_announced;
 } * script;
 
+#ifndef RING
 #define RING 102400 /* whole pages */
+#endif
 
 struct smcr_conn {
 	void *user;

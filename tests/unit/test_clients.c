@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Connections that programs hand over: outcome, data, half close, reset, death of program or
  * daemon. */
+#define RING 409600 /* send buffers of the scripted engine: more than one turn of the pump */
 #include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
 #include <arpa/inet.h>
+
+#define LONG_ANSWER (300 * 1024)
 
 /* ---- over SMC-R ---- */
 
@@ -251,6 +254,31 @@ static void bytes_written_before_a_close_with_unread_data_are_sent(void **state)
 	kill(daemon.pid, SIGCONT);
 	WAIT_COUNT(script->closes_unread, 1);
 	assert_int_equal(script->taken, 13);
+	expect_reset(tcp.far);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
+/* The same with more bytes than one turn moves, which all fit into the send buffer. */
+static void a_long_answer_before_a_close_with_unread_data_is_sent(void **state)
+{
+	(void)state;
+	static char answer[LONG_ANSWER];
+	struct daemon_side daemon;
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_ESTABLISHED;
+	struct tcp tcp = connect_tcp();
+	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_CONNECTED);
+	assert_int_equal(send(pair, "request", 7, 0), 7);
+	assert_true(wait_bits(pair, POLLIN));
+	script->silent = 1;
+	kill(daemon.pid, SIGSTOP);
+	assert_int_equal(waitpid(daemon.pid, NULL, WUNTRACED), daemon.pid);
+	assert_int_equal(send(pair, answer, sizeof(answer), 0), sizeof(answer));
+	close(pair);
+	kill(daemon.pid, SIGCONT);
+	WAIT_COUNT(script->closes_unread, 1);
+	assert_int_equal(script->taken, 7 + sizeof(answer));
 	expect_reset(tcp.far);
 	close(tcp.far);
 	daemon_stop(&daemon);
@@ -623,6 +651,7 @@ int main(void)
 		cmocka_unit_test(a_program_that_closes_early_still_sends_all),
 		cmocka_unit_test(close_with_unread_data_aborts),
 		cmocka_unit_test(bytes_written_before_a_close_with_unread_data_are_sent),
+		cmocka_unit_test(a_long_answer_before_a_close_with_unread_data_is_sent),
 		cmocka_unit_test(a_peer_that_takes_nothing_is_not_waited_for_for_ever),
 		cmocka_unit_test(the_end_of_the_stream_comes_before_a_close_with_unread_data),
 		cmocka_unit_test(a_killed_program_with_nothing_unread_closes),
