@@ -87,6 +87,8 @@ bool smcr_tx_room(struct smcr_conn *conn, uint32_t n);
 /** Post whatever is due and possible, in this order: A; data; a CDC on its own; D or C. Never
  * frees. */
 void smcr_tx_push(struct smcr_conn *conn);
+/** If A is due, the CDC that is posted next has it, and D if that ended the data before. */
+void smcr_tx_take_abort(struct smcr_conn *conn);
 /** Free window of the peer's element, bytes. */
 static inline uint64_t smcr_tx_window(const struct smcr_conn *conn)
 {

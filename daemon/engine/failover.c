@@ -149,8 +149,7 @@ static void post_move(struct smcr_conn *conn)
 		smcr_urgent_written(conn);
 	}
 	conn->tx.link->tx_bytes += end - from;
-	conn->tx.abort_sent |= conn->tx.abort_due;
-	conn->tx.abort_due = false;
+	smcr_tx_take_abort(conn);
 	smcr_cdc_post(conn, wr, entries, n);
 }
 

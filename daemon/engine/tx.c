@@ -128,18 +128,26 @@ static void push_cdc(struct smcr_conn *conn)
 		smcr_cdc_post(conn, wr, entries, 0);
 }
 
-/* A is the last request of the connection, so the connection's share of the link does not count. D
- * goes with A if the program had shut writing down: the peer's program then gets end of file behind
- * the data, as with a FIN before a RST. The writes before A arrive before A does (CDC-6). */
+/* D goes with A if the program had shut writing down: the peer's program then gets end of file
+ * behind the data, as with a FIN before a RST. The writes before A arrive before A does (CDC-6),
+ * or, if they were lost with a link, the peer knows that data are missing. */
+void smcr_tx_take_abort(struct smcr_conn *conn)
+{
+	if (!conn->tx.abort_due)
+		return;
+	conn->tx.abort_due = false;
+	conn->tx.abort_sent = true;
+	conn->tx.done_sent |= conn->app_shutdown && conn->tx.written == conn->tx.committed;
+}
+
+/* A is the last request of the connection, so the connection's share of the link does not count. */
 static void push_abort(struct smcr_conn *conn)
 {
 	struct smcr_wr wr[1];
 	struct smcr_tx_entry entries[1];
 	if (!smcr_tx_link_room(conn, 1))
 		return;
-	conn->tx.abort_due = false;
-	conn->tx.abort_sent = true;
-	conn->tx.done_sent |= conn->app_shutdown && conn->tx.written == conn->tx.committed;
+	smcr_tx_take_abort(conn);
 	smcr_cdc_post(conn, wr, entries, 0);
 }
 

@@ -361,6 +361,26 @@ static void abort_while_moving(void **state)
 	PROVES("FO-3 ABORT-1");
 }
 
+/* The program shuts writing down and closes with bytes unread while the connection moves. D goes
+ * with A, as on a link that works: the peer knows whether all data have arrived. */
+static void shut_and_abort_while_moving(void **state)
+{
+	(void)state;
+	struct connfix *f = with_links(2);
+	connfix_write(f, 100);
+	caught_up(f);
+	smcr_link_fail(f->link, SMCR_LLC_DEL_LOST_PATH, "broken by the test");
+	connfix_run(f, 0);
+	smcr_conn_shutdown(f->conn);
+	smcr_conn_close(f->conn, true);
+	expect_closed(f, true);
+	expect_none(f);
+	connfix_break_link(f, f->link);
+	expect_validation(f, 0);
+	expect_flags(f, 0, D | A);
+	connfix_free(f);
+}
+
 /* ---- choice of the link ---- */
 
 /* A link needs an RToken of the peer's RMB. A disabled link is used if there is no other. Without
@@ -637,6 +657,7 @@ int main(void)
 		cmocka_unit_test(last_word_of_a_closed_connection),
 		cmocka_unit_test(end_comes_after_the_replay),
 		cmocka_unit_test(abort_while_moving),
+		cmocka_unit_test(shut_and_abort_while_moving),
 		cmocka_unit_test(choice),
 		cmocka_unit_test(voluntary_move),
 		cmocka_unit_test(moves_there_and_back),
