@@ -418,7 +418,7 @@ void pair_note(struct pair *pair, uint32_t events)
 void pair_look_if_shut(struct pair *pair)
 {
 	struct pollfd pfd = { .fd = pair->fd, .events = POLLRDHUP };
-	if (poll(&pfd, 1, 0) > 0 && pfd.revents == POLLRDHUP)
+	if (poll(&pfd, 1, 0) > 0 && (pfd.revents & (POLLRDHUP | POLLERR)) == POLLRDHUP)
 		pair->shut = true;
 }
 

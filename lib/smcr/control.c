@@ -25,16 +25,6 @@ static bool is_connecting(int fd)
 	       pre_status(fd, &status) == 0 && status.ipc.state == IPC_CONN_CONNECTING;
 }
 
-/* Writing has been shut down. If the program closes now, with bytes unread, its end of the pair
- * tells smcrd of the close() alone. So smcrd is asked to look before that: the peer's program is to
- * get end of file, as with TCP, where FIN comes before the RST. */
-static void show_shut(int fd)
-{
-	int unread = 0;
-	if (pre_next.ioctl(fd, FIONREAD, &unread) == 0 && unread > 0)
-		pre_show(fd);
-}
-
 /* The kernel ends a connect() in progress, whichever direction is shut, and the socket can be
  * connected again. The pair end could only be shut, and connect() would go on. */
 int pre_shutdown(int fd, int how)
@@ -45,8 +35,11 @@ int pre_shutdown(int fd, int how)
 		return pre_status_disconnect(fd, &pair);
 	bool over = is_pair && pre_is_over(fd);
 	int rc = sys_result(pre_next.shutdown(fd, how));
-	if (rc == 0 && is_pair && how == SHUT_WR && !over)
-		show_shut(fd);
+	/* If the program closes now, with bytes unread or on their way, its end of the pair tells
+	 * smcrd of the close() alone. But the peer's program is to get end of file before the reset,
+	 * as with TCP, where FIN comes before the RST. */
+	if (rc == 0 && is_pair && how != SHUT_RD && !over)
+		pre_show(fd);
 	return rc == 0 && over ? -ENOTCONN : rc;
 }
 

@@ -17,7 +17,7 @@
 #define FOREIGN_MS    60000 /* the same, if it is of another network namespace */
 
 #define MEMORY_MS 1000 /* limit for MEMORY requests, which are made inside read() or write() */
-#define SHOW_MS   100  /* limit for what is asked inside shutdown() */
+#define SHOW_MS   100  /* limit for what is told inside shutdown() */
 #define LOOK_MS   500  /* how often a wait checks whether smcrd stands still */
 
 #define BARRED INT64_MAX
@@ -486,21 +486,6 @@ int pre_ask_status(int fd, uint8_t flags, struct ipc_status *ret_status, int *re
 	return 0;
 }
 
-void pre_show(int fd)
-{
-	const struct ipc_status_request request = { 0 };
-	struct session s;
-	uint8_t payload[8];
-	int len = ipc_encode_status_request(&request, payload, sizeof(payload));
-	if (len < 0 || begin(&s, IPC_STATUS_REQUEST, SHOW_MS) < 0)
-		return;
-	if (!pre_stands_still(s.socket) && pre_reach_connect(s.socket, SHOW_MS) == 0 &&
-	    send_request(&s, IPC_STATUS_REQUEST, payload, (size_t)len, fd) == 0)
-		receive_answer(&s);
-	sys_close(s.socket);
-	drop_fd(&s);
-}
-
 int pre_ask_info(int fd, bool wait, int limit_ms, struct ipc_info *ret_info)
 {
 	const struct ipc_info_request request = { .flags = wait ? IPC_INFO_WAIT : 0 };
@@ -541,19 +526,34 @@ int pre_ask_sockopt(int fd, struct ipc_sockopt *inout_option)
 	return 0;
 }
 
-int pre_tell_sockopt(int fd, const struct ipc_sockopt *option)
+/* Make a request whose answer nobody reads. */
+static int tell(uint8_t type, const uint8_t *payload, int len, int fd, int limit_ms)
 {
 	struct session s;
-	uint8_t payload[IPC_MAX_CLIENT_LEN];
-	int len = ipc_encode_sockopt(option, payload, sizeof(payload));
-	int rc = len < 0 ? len : begin(&s, IPC_SOCKOPT_REQUEST, PRE_REPLY_MS);
+	int rc = len < 0 ? len : begin(&s, type, limit_ms);
 	if (rc < 0)
 		return rc;
-	rc = connect_to_daemon(&s);
+	rc = pre_reach_connect(s.socket, limit_ms);
 	if (rc == 0)
-		rc = send_request(&s, IPC_SOCKOPT_REQUEST, payload, (size_t)len, fd);
+		rc = send_request(&s, type, payload, (size_t)len, fd);
 	sys_close(s.socket);
 	return rc;
+}
+
+int pre_tell_sockopt(int fd, const struct ipc_sockopt *option)
+{
+	uint8_t payload[IPC_MAX_CLIENT_LEN];
+	int len = ipc_encode_sockopt(option, payload, sizeof(payload));
+	return tell(IPC_SOCKOPT_REQUEST, payload, len, fd, PRE_REPLY_MS);
+}
+
+void pre_show(int fd)
+{
+	const struct ipc_status_request request = { 0 };
+	uint8_t payload[8];
+	int len = ipc_encode_status_request(&request, payload, sizeof(payload));
+	if (!pre_stands_still(fd))
+		tell(IPC_STATUS_REQUEST, payload, len, fd, SHOW_MS);
 }
 
 int pre_ask_memory(int fd, struct ipc_memory *ret_answer, int *ret_memfd)

@@ -73,10 +73,6 @@ uint32_t pre_reason_not_handed(int error);
  */
 int pre_ask_status(int fd, uint8_t flags, struct ipc_status *ret_status, int *ret_tcp);
 
-/** Let the daemon look at a pair end, which it cannot do any more once the program has closed it.
- * A daemon that stands still, or takes longer than a tenth of a second, is not waited for. */
-void pre_show(int fd);
-
 /**
  * Ask what became of a connection.
  * @param fd    a pair end, or a TCP socket that was handed over and given back
@@ -100,6 +96,13 @@ int pre_ask_sockopt(int fd, struct ipc_sockopt *inout_option);
  * @return 0, or a negative errno: the daemon could not be told
  */
 int pre_tell_sockopt(int fd, const struct ipc_sockopt *option);
+
+/**
+ * Show a pair end to the daemon, whose end cannot tell any more what was shut down once the program
+ * has closed its own. Nobody waits for an answer: the request itself keeps the pair end open until
+ * the daemon has looked. A daemon that stands still is not told.
+ */
+void pre_show(int fd);
 
 /**
  * Ask for the memory of a pair end (path.h).

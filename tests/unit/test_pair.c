@@ -676,22 +676,33 @@ static void close_tells_whether_data_was_left_unread(void **state)
 static void shutdown_is_seen_before_the_close_only(void **state)
 {
 	(void)state;
-	for (int how = 0; how < 3; how++) {
-		TRIES("row %d", how);
+	static const struct {
+		bool shuts;
+		int how;
+		bool looked, shut;
+	} rows[] = {
+		{ false, 0, true, false },
+		{ true, SHUT_RD, true, false },
+		{ true, SHUT_WR, false, false },
+		{ true, SHUT_WR, true, true },
+		{ true, SHUT_RDWR, true, true },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct pair pair;
 		int program;
 		open_pair(&pair, &program, -1);
 		assert_int_equal(write_some(&pair, "unread", 6), 6);
 		pair_look_if_shut(&pair);
 		assert_false(pair.shut);
-		if (how < 2)
-			shutdown(program, SHUT_WR);
-		if (how == 1)
+		if (rows[i].shuts)
+			shutdown(program, rows[i].how);
+		if (rows[i].looked)
 			pair_look_if_shut(&pair);
 		close(program);
 		pair_look_if_shut(&pair);
 		pair_note(&pair, EPOLLRDHUP | EPOLLHUP | EPOLLERR);
-		assert_int_equal(pair.shut, how == 1);
+		assert_int_equal(pair.shut, rows[i].shut);
 		pair_reset(&pair);
 	}
 }
