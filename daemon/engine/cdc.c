@@ -217,7 +217,8 @@ static void process(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 }
 
 /* The message has A, and is the peer's last one. If D comes with A and no data are missing, the
- * peer had ended its data before. Nothing else in the message is looked at. */
+ * peer had ended its data before. Nothing else in the message is looked at: a connection that moved
+ * to another link replays no data behind A, so A may tell of data that were lost. */
 static void take_abort(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 {
 	const bool done = cdc->conn_flags & SMCR_CDC_SENDING_DONE;

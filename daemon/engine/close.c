@@ -10,8 +10,14 @@
  *
  * The host gets RESET when a connection breaks, and CLOSED when the exchange of A is over. If the
  * program has closed before, the host gets CLOSED with tcp_reset at once, so that TCP's RST and A
- * go out in parallel (ABORT-2). The connection then stays without a user until the peer is done
- * with the own element (RMB-8).
+ * go out in parallel (ABORT-2).
+ *
+ * TCP delivers what was sent before a RST, but the data of SMC-R go another way than the RST. If it
+ * is the program's own close that resets, CLOSED waits until A has arrived at the peer, and a RST
+ * of the peer is taken a little later, when A has had time to come. Neither waits for long.
+ *
+ * After CLOSED the connection stays without a user until the peer is done with the own element
+ * (RMB-8).
  */
 #include <errno.h>
 #include <syslog.h>
@@ -74,6 +80,7 @@ static void end(struct smcr_conn *conn)
 {
 	smcr_timer_stop(conn->engine, &conn->close_timer);
 	smcr_timer_stop(conn->engine, &conn->fin_timer);
+	smcr_timer_stop(conn->engine, &conn->rst_timer);
 	tell_closed(conn);
 	smcr_conn_free(conn);
 }
@@ -122,6 +129,18 @@ static void await_abort(struct smcr_conn *conn)
 	smcr_timer_start(conn->engine, &conn->close_timer, conn->engine->config.abort_wait_timeout);
 }
 
+static void begin_abort(struct smcr_conn *conn)
+{
+	if (conn->tx.closed_sent && conn->rx.closed)
+		enter_closed_later(conn);
+	else if (conn->tx.closed_sent)
+		await_abort(conn);
+	else if (conn->rx.closed) /* the peer has sent its last CDC: none to wait for (A43) */
+		start_abort(conn, SMCR_STATE_PROCESS_ABORT);
+	else
+		start_abort(conn, SMCR_STATE_PEER_ABORT_WAIT);
+}
+
 void smcr_close_local_abort(struct smcr_conn *conn, int error, const char *why)
 {
 	if (!smcr_data_flowing(conn))
@@ -131,14 +150,17 @@ void smcr_close_local_abort(struct smcr_conn *conn, int error, const char *why)
 			      "connection %08x of link group %u is aborted: %s", conn->token,
 			      conn->lgr->id, why);
 	tell_reset(conn, error, why ? why : cause(conn));
-	if (conn->tx.closed_sent && conn->rx.closed)
-		enter_closed_later(conn);
-	else if (conn->tx.closed_sent)
-		await_abort(conn);
-	else if (conn->rx.closed) /* the peer has sent its last CDC: none to wait for (A43) */
-		start_abort(conn, SMCR_STATE_PROCESS_ABORT);
-	else
-		start_abort(conn, SMCR_STATE_PEER_ABORT_WAIT);
+	begin_abort(conn);
+}
+
+/* The program has closed, and that is a reset. */
+static void abort_for_program(struct smcr_conn *conn)
+{
+	if (!smcr_data_flowing(conn))
+		return;
+	conn->tcp_reset = true;
+	smcr_timer_start(conn->engine, &conn->rst_timer, conn->engine->config.rst_delay);
+	begin_abort(conn);
 }
 
 void smcr_close_peer_abort(struct smcr_conn *conn)
@@ -168,6 +190,8 @@ void smcr_close_completed(struct smcr_conn *conn)
 {
 	if (!settled(conn))
 		return;
+	if (conn->app_closed && conn->tx.abort_sent)
+		tell_closed(conn);
 	if (conn->state == SMCR_STATE_CLOSED ||
 	    (conn->state == SMCR_STATE_PROCESS_ABORT && conn->tx.abort_sent))
 		end(conn);
@@ -334,7 +358,7 @@ void smcr_conn_close(struct smcr_conn *conn, bool unread)
 		return;
 	unread |= conn->rx.produced != conn->rx.consumed;
 	if (unread && !conn->rx.closed) { /* A22 */
-		smcr_close_local_abort(conn, ECONNABORTED, NULL);
+		abort_for_program(conn);
 		return;
 	}
 	/* The timer also bounds the wait for the last completions (ABORT-4: after it the connection
@@ -348,7 +372,7 @@ void smcr_conn_abort(struct smcr_conn *conn)
 	if (conn->app_closed)
 		return;
 	conn->app_closed = true;
-	smcr_close_local_abort(conn, ECONNABORTED, NULL);
+	abort_for_program(conn);
 }
 
 /* ---- timers ---- */
@@ -385,6 +409,20 @@ static void fin_timeout(struct smcr_engine *engine, void *arg)
 		smcr_close_local_abort(conn, ECONNRESET, "TCP ended before it did");
 }
 
+/* A did not come behind the peer's RST. Or the own A did not arrive, and the own RST goes without
+ * it. */
+static void rst_timeout(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_conn *conn = arg;
+	(void)engine;
+	if (smcr_data_flowing(conn)) {
+		conn->tcp_rst = true;
+		smcr_close_local_abort(conn, ECONNRESET, NULL);
+	} else if (conn->app_closed) {
+		tell_closed(conn);
+	}
+}
+
 /* After shutdown the timer measures silence, after close lack of progress (A41). */
 void smcr_close_activity(struct smcr_conn *conn, bool progress)
 {
@@ -407,8 +445,9 @@ void smcr_close_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
 		return; /* ABORT-2: a RST after A, or the end of TCP after C, is nothing new */
 	switch (event) {
 	case SMCR_TCP_RESET:
-		conn->tcp_rst = true;
-		smcr_close_local_abort(conn, ECONNRESET, NULL);
+		if (!smcr_timer_running(&conn->rst_timer))
+			smcr_timer_start(conn->engine, &conn->rst_timer,
+					 conn->engine->config.rst_grace);
 		break;
 	case SMCR_TCP_FIN:
 		conn->tcp_fin = true;
@@ -425,6 +464,7 @@ void smcr_close_linger(struct smcr_conn *conn)
 {
 	smcr_timer_init(&conn->close_timer, close_timeout, conn);
 	smcr_timer_init(&conn->fin_timer, fin_timeout, conn);
+	smcr_timer_init(&conn->rst_timer, rst_timeout, conn);
 	conn->phase = SMCR_PHASE_OPEN;
 	conn->app_closed = true;
 	conn->told = true;
@@ -442,6 +482,7 @@ void smcr_data_open(struct smcr_conn *conn)
 	conn->rx.usable = conn->rx.element.size - reserved;
 	smcr_timer_init(&conn->close_timer, close_timeout, conn);
 	smcr_timer_init(&conn->fin_timer, fin_timeout, conn);
+	smcr_timer_init(&conn->rst_timer, rst_timeout, conn);
 	conn->phase = SMCR_PHASE_OPEN;
 	conn->state = SMCR_STATE_ACTIVE;
 	smcr_denied_open(conn);

@@ -120,6 +120,7 @@ void smcr_conn_free(struct smcr_conn *conn)
 	smcr_timer_stop(engine, &conn->rv.total_timer);
 	smcr_timer_stop(engine, &conn->close_timer);
 	smcr_timer_stop(engine, &conn->fin_timer);
+	smcr_timer_stop(engine, &conn->rst_timer);
 	smcr_timer_stop(engine, &conn->keepalive);
 	smcr_timer_stop(engine, &conn->tx.answer_timer);
 	DL_DELETE(engine->conns, conn);

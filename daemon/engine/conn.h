@@ -160,7 +160,7 @@ struct smcr_conn {
 	bool tcp_reset;    /* TCP ends by RST */
 	bool tcp_fin;      /* FIN came */
 	bool tcp_rst;      /* RST came */
-	struct smcr_timer close_timer, fin_timer;
+	struct smcr_timer close_timer, fin_timer, rst_timer;
 	/* keepalive.c */
 	uint64_t keepalive_interval; /* 0: none */
 	uint64_t last_active;        /* when a message last came, or was delivered (TEST-3) */

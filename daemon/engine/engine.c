@@ -62,6 +62,8 @@ struct smcr_config smcr_config_fill(const struct smcr_config *given)
 	or_default(&c.half_close_timeout, 7200ull * SECONDS);
 	or_default(&c.abort_wait_timeout, 10 * SECONDS);
 	or_default(&c.fin_grace, SECONDS);
+	or_default(&c.rst_delay, SECONDS);
+	or_default(&c.rst_grace, SECONDS / 10);
 	return c;
 }
 

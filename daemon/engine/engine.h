@@ -114,6 +114,9 @@ struct smcr_config {
 	uint64_t half_close_timeout; /* PeerCloseWait1/2 after shutdown only (7200 s) */
 	uint64_t abort_wait_timeout; /* PeerAbortWait (10 s) */
 	uint64_t fin_grace;          /* TERM-3 (1 s) */
+	/** A close that resets: how long its RST waits at most for A to arrive at the peer (1 s) */
+	uint64_t rst_delay;
+	uint64_t rst_grace; /* how long A may come after the peer's RST (100 ms) */
 	/** How long a QP may be without progress, in milliseconds: if its link is the only active
 	 * one of the group (4000), and if the group has another active link (300) */
 	uint32_t retry_ms;

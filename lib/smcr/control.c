@@ -36,8 +36,8 @@ int pre_shutdown(int fd, int how)
 	bool over = is_pair && pre_is_over(fd);
 	int rc = sys_result(pre_next.shutdown(fd, how));
 	/* If the program closes now, with bytes unread or on their way, its end of the pair tells
-	 * smcrd of the close() alone. But the peer's program is to get end of file before the reset,
-	 * as with TCP, where FIN comes before the RST. */
+	 * smcrd of the close() alone. But the peer's program is to get end of file before the
+	 * reset, as with TCP, where FIN comes before the RST. */
 	if (rc == 0 && is_pair && how != SHUT_RD && !over)
 		pre_show(fd);
 	return rc == 0 && over ? -ENOTCONN : rc;

@@ -67,6 +67,7 @@ struct side {
 	bool reset;                   /* the program saw an error */
 	bool shut, closed, aborted;   /* the program called shutdown(WR), called close(), died */
 	bool unread_close;            /* close() left data unread */
+	uint64_t before_reset;        /* data written when the program's own end began a reset */
 	bool eof;
 	bool tcp_fin_told;
 	unsigned int urgent_events; /* since an urgent byte was read last */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "daemon/engine/conn.h"
 #include "tests/sim/forge.h"
 #include "tests/sim/observer.h"
 #include "tests/sim/side.h"
@@ -122,6 +123,7 @@ void side_close(struct side *side)
 	bool unread = side->plan.end == END_CLOSE_EARLY && prng_chance(&w->rng, 100);
 	side->unread_close = unread || smcr_conn_rx_data(side->conn, iov) > 0;
 	side->closed = true;
+	side->before_reset = side->unread_close ? side->conn->tx.written : 0;
 	world_log(w, side->host->name, "connection %u: close%s", side->pair->number,
 		  side->unread_close ? " with unread data" : "");
 	smcr_conn_close(side->conn, unread);
@@ -136,6 +138,7 @@ void side_abort(struct side *side)
 		side_over(side);
 		return;
 	}
+	side->before_reset = side->conn->tx.written;
 	smcr_conn_abort(side->conn);
 }
 
@@ -163,25 +166,32 @@ static bool event_allowed(const struct side *side, enum smcr_conn_event_type typ
 	return false;
 }
 
-/* The connection is reset, and the engine says that the peer had ended its data before. If messages
- * are mangled or forged, they may say so of any data. */
-static void check_last_bytes(struct side *side)
+/* The connection is reset, and the program may still read what came before. If messages are mangled
+ * or forged, they may say anything of the data. */
+static void check_last_bytes(struct side *side, bool ended)
 {
 	const struct world *w = side->world;
 	const struct side *peer = side_peer(side);
+	const bool over = peer->shut || peer->closed;
 	struct iovec iov[2];
-	uint64_t got = side->consumed;
+	unsigned long long got = side->consumed;
+	if (w->set.hostile || w->set.forged)
+		return;
 	int n = smcr_conn_rx_data(side->conn, iov);
 	for (int i = 0; i < n; i++)
 		got += iov[i].iov_len;
-	if (w->set.hostile || w->set.forged)
-		return;
-	if (!(peer->shut || peer->closed) || got != peer->committed)
+	if (ended && (!over || got != peer->committed))
 		world_fail(side->world, "ABORT-2",
 			   "connection %u, %s: end of data after %llu of %llu bytes%s",
-			   side->pair->number, side_name(side), (unsigned long long)got,
+			   side->pair->number, side_name(side), got,
 			   (unsigned long long)peer->committed,
-			   peer->shut || peer->closed ? "" : ", and nobody has ended them");
+			   over ? "" : ", and nobody has ended them");
+	/* What comes before the program has the connection is lost with it. */
+	if (!w->set.failures && side->open_at < w->clock.now && got < peer->before_reset)
+		world_fail(side->world, "ABORT-2",
+			   "connection %u, %s: reset after %llu of %llu bytes that were written",
+			   side->pair->number, side_name(side), got,
+			   (unsigned long long)peer->before_reset);
 }
 
 void side_event_raised(struct side *side, const struct smcr_conn_event *event)
@@ -225,8 +235,8 @@ void side_event_raised(struct side *side, const struct smcr_conn_event *event)
 			world_fail(w, "FO-2", "connection %u, %s: reset, but a link is left",
 				   side->pair->number, side_name(side));
 		obs_see(w->observer, SEEN_RESET);
-		if (event->rx_intact && event->rx_ended)
-			check_last_bytes(side);
+		if (event->rx_intact)
+			check_last_bytes(side, event->rx_ended);
 		break;
 	case SMCR_CONN_URGENT: urgent_raised(side); break;
 	default: break;

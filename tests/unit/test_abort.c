@@ -83,9 +83,13 @@ static struct connfix *in_state(size_t i)
 
 /* ---- local causes ---- */
 
+/* RST is taken when A has had time to come. */
 static void cause_tcp_reset(struct connfix *f)
 {
 	smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+	connfix_run(f, SECOND / 10 - 1);
+	expect_no_event(f);
+	connfix_run(f, 1);
 }
 
 static void cause_application(struct connfix *f)
@@ -200,9 +204,9 @@ static void shut_before_the_abort(void **state)
 		smcr_conn_shutdown(f->conn);
 		caught_up(f);
 		cause_unread(f);
-		expect_closed(f, true);
 		expect_flags(f, rows[i].prod_flags, rows[i].conn_flags);
 		connfix_complete(f);
+		expect_closed(f, true);
 		connfix_free(f);
 	}
 }
@@ -217,10 +221,7 @@ static void local_cause(void **state)
 			struct connfix *f = in_state(i);
 			uint8_t d = f->conn->tx.done_sent ? D : 0;
 			causes[j].happen(f);
-			if (causes[j].closes) /* TCP is reset at once, at the same time as A is sent
-					       */
-				expect_closed(f, true);
-			else
+			if (!causes[j].closes)
 				expect_event(f, SMCR_CONN_RESET);
 			expect_no_event(f);
 			expect_flags(f, 0, A | d);
@@ -235,7 +236,10 @@ static void local_cause(void **state)
 			smcr_conn_shutdown(f->conn);
 			smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
 			smcr_conn_tcp_event(f->conn, SMCR_TCP_FIN);
+			expect_no_event(f);
 			connfix_complete(f);
+			if (causes[j].closes) /* A has arrived, and TCP is reset */
+				expect_closed(f, true);
 			connfix_run(f, 2 * SECOND);
 			expect_no_event(f);
 			expect_none(f); /* CDC-13 */
@@ -246,13 +250,47 @@ static void local_cause(void **state)
 	PROVES("ABORT-1 ABORT-2 CDC-13");
 }
 
+/* The program's own close resets: RST must not overtake A and the data before A. But where A does
+ * not arrive, RST does not wait for long. */
+static void reset_waits_for_the_arrival_of_abort(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *name;
+		bool completes, answered;
+	} rows[] = { { "A arrives", true, false },
+		     { "the peer answers", false, true },
+		     { "A does not arrive", false, false } };
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("%s", rows[i].name);
+		struct connfix *f = in_state(0);
+		connfix_write(f, 100);
+		caught_up(f);
+		cause_unread(f);
+		expect_flags(f, 0, A);
+		connfix_run(f, SECOND - 1);
+		expect_no_event(f);
+		if (rows[i].answered)
+			connfix_peer_flags(f, 0, A);
+		if (rows[i].completes)
+			connfix_complete(f);
+		else
+			connfix_run(f, 1);
+		expect_closed(f, true);
+		connfix_complete(f);
+		expect_no_event(f);
+		connfix_free(f);
+	}
+	PROVES("ABORT-2");
+}
+
 static void peer_abort_wait_answered(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_STATES; i++) {
 		TRIES("%s", smcr_conn_state_name((int)states[i].state));
 		struct connfix *f = in_state(i);
-		smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+		cause_tcp_reset(f);
 		expect_event(f, SMCR_CONN_RESET);
 		connfix_complete(f);
 		peer(f, A);
@@ -267,7 +305,7 @@ static void peer_abort_wait_timer(void **state)
 {
 	(void)state;
 	struct connfix *f = in_state(0);
-	smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+	cause_tcp_reset(f);
 	expect_event(f, SMCR_CONN_RESET);
 	connfix_complete(f);
 	connfix_run(f, 10 * SECOND - 1);
@@ -281,8 +319,8 @@ static void peer_abort_wait_timer(void **state)
 	f = in_state(0);
 	connfix_write(f, 100);
 	smcr_conn_abort(f->conn);
-	expect_closed(f, true);
 	connfix_run(f, 20 * SECOND);
+	expect_closed(f, true);
 	assert_false(connfix_gone(f));
 	connfix_complete(f);
 	assert_true(connfix_gone(f));
@@ -404,7 +442,7 @@ static void own_closed_sent_cause(void **state)
 	for (size_t i = 0; i < sizeof(answers); i++) {
 		TRIES("row %zu", i);
 		struct connfix *f = own_closed_sent(true);
-		smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+		cause_tcp_reset(f);
 		expect_closed(f, true);
 		assert_false(connfix_gone(f));
 		if (answers[i])
@@ -450,10 +488,10 @@ static void no_link_after_close(void **state)
 
 	f = in_state(0); /* in the middle of an abort */
 	smcr_conn_abort(f->conn);
-	expect_closed(f, true);
-	connfix_break_link(f, f->link);
-	assert_true(connfix_gone(f));
 	expect_no_event(f);
+	connfix_break_link(f, f->link);
+	expect_closed(f, true);
+	assert_true(connfix_gone(f));
 	connfix_free(f);
 	PROVES("ABORT-5 FO-13");
 }
@@ -561,7 +599,7 @@ static void abort_waits_for_room(void **state)
 	const struct smcr_tx_entry entry = { .kind = SMCR_TX_WRITE };
 	while (smcr_link_room(f->link, 1))
 		smcr_link_post(f->link, &wr, &entry, 1);
-	smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+	cause_tcp_reset(f);
 	expect_event(f, SMCR_CONN_RESET);
 	expect_none(f);
 	/* ABORT-3: the A of the peer crosses; the peer waits for the own A all the same. */
@@ -602,7 +640,8 @@ static void both_abort_at_once(void **state)
 	PROVES("ABORT-3");
 }
 
-/* ABORT-2: the other side ends in the same way whether RST or A comes first. */
+/* ABORT-2: the other side ends in the same way whether RST or A comes first, and its program may
+ * read what was written before, as with TCP. */
 static void reset_and_abort_in_either_order(void **state)
 {
 	(void)state;
@@ -611,6 +650,8 @@ static void reset_and_abort_in_either_order(void **state)
 		struct connfix *a, *b;
 		connfix_new_pair(NULL, NULL, &a, &b);
 		connfix_write(b, 300);
+		connfix_write(a, 200);
+		smcr_conn_shutdown(a->conn);
 		smcr_conn_abort(a->conn);
 		if (rst_first)
 			smcr_conn_tcp_event(b->conn, SMCR_TCP_RESET);
@@ -618,9 +659,12 @@ static void reset_and_abort_in_either_order(void **state)
 		connfix_complete(a);
 		if (!rst_first)
 			smcr_conn_tcp_event(b->conn, SMCR_TCP_RESET);
+		expect_event(b, SMCR_CONN_READABLE);
+		expect_event(b, SMCR_CONN_RESET);
+		assert_int_equal(b->readable_in_reset, 200);
+		assert_true(b->events[b->num_events - 1].rx_ended);
 		connfix_deliver(b);
 		connfix_complete(b);
-		expect_event(b, SMCR_CONN_RESET);
 		expect_closed(b, true);
 		expect_closed(a, true);
 		assert_true(connfix_gone(a) && connfix_gone(b));
@@ -718,7 +762,7 @@ static void evicted_while_aborting(void **state)
 		const struct smcr_tx_entry entry = { .kind = SMCR_TX_WRITE };
 		while (smcr_link_room(f->link, 1))
 			smcr_link_post(f->link, &wr, &entry, 1);
-		smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+		cause_tcp_reset(f);
 		expect_event(f, SMCR_CONN_RESET);
 		if (answered)
 			connfix_peer_flags(f, 0, A);
@@ -767,9 +811,9 @@ static void token_zero(void **state)
 	(void)state;
 	struct connfix *f = in_state(0);
 	smcr_conn_abort(f->conn);
-	expect_closed(f, true);
 	expect_flags(f, 0, A);
 	connfix_complete(f);
+	expect_closed(f, true);
 	f->conn->peer_token = 0; /* set this late because the fixture sends with another token */
 	connfix_peer_flags(f, 0, A);
 	assert_true(connfix_gone(f));
@@ -828,6 +872,7 @@ int main(void)
 		cmocka_unit_test(local_cause),
 		cmocka_unit_test(end_of_data_before_the_reset),
 		cmocka_unit_test(shut_before_the_abort),
+		cmocka_unit_test(reset_waits_for_the_arrival_of_abort),
 		cmocka_unit_test(peer_abort_wait_answered),
 		cmocka_unit_test(peer_abort_wait_timer),
 		cmocka_unit_test(abort_received),

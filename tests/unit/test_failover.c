@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Connections move between links (RFC 7609 4.6): what is posted on the new link, byte for byte,
  * and what the receiver does with it. */
+#include <errno.h>
+
 #include "tests/lib/connfix.h"
 
 #include "tests/lib/proves.h"
@@ -351,7 +353,7 @@ static void abort_while_moving(void **state)
 	caught_up(f);
 	smcr_link_fail(f->link, SMCR_LLC_DEL_LOST_PATH, "broken by the test");
 	connfix_run(f, 0);
-	smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+	smcr_close_local_abort(f->conn, ECONNRESET, "aborted by the test");
 	expect_event(f, SMCR_CONN_RESET);
 	expect_none(f);
 	connfix_break_link(f, f->link);
@@ -373,11 +375,13 @@ static void shut_and_abort_while_moving(void **state)
 	connfix_run(f, 0);
 	smcr_conn_shutdown(f->conn);
 	smcr_conn_close(f->conn, true);
-	expect_closed(f, true);
 	expect_none(f);
 	connfix_break_link(f, f->link);
 	expect_validation(f, 0);
 	expect_flags(f, 0, D | A);
+	expect_no_event(f);
+	connfix_complete(f);
+	expect_closed(f, true);
 	connfix_free(f);
 }
 

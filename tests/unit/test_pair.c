@@ -681,10 +681,8 @@ static void shutdown_is_seen_before_the_close_only(void **state)
 		int how;
 		bool looked, shut;
 	} rows[] = {
-		{ false, 0, true, false },
-		{ true, SHUT_RD, true, false },
-		{ true, SHUT_WR, false, false },
-		{ true, SHUT_WR, true, true },
+		{ false, 0, true, false },       { true, SHUT_RD, true, false },
+		{ true, SHUT_WR, false, false }, { true, SHUT_WR, true, true },
 		{ true, SHUT_RDWR, true, true },
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
