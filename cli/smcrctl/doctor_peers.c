@@ -23,7 +23,7 @@ void doctor_peers(struct doctor *doctor)
 		}
 		findings_add(&doctor->findings, FINDING_WARNING,
 			     "%s%s is left to TCP for %" JSON_INTEGER_FORMAT
-			     " s by user %" JSON_INTEGER_FORMAT
+			     " s, for user %" JSON_INTEGER_FORMAT
 			     ": %s\nsee 'smcrctl check %s%s'; 'smcrctl policy forget %s%s' lets "
 			     "SMC-R be tried again",
 			     address, text, doctor_number(peer, "seconds_left", NULL),

@@ -160,7 +160,7 @@ static char *skipped(const json_t *info)
 		if (json_is_integer(port))
 			fprintf(out, " port %" JSON_INTEGER_FORMAT, json_integer_value(port));
 		fprintf(out,
-			" for %" JSON_INTEGER_FORMAT " s by user %" JSON_INTEGER_FORMAT " (%s)",
+			" for %" JSON_INTEGER_FORMAT " s, for user %" JSON_INTEGER_FORMAT " (%s)",
 			json_integer_value(json_object_get(item, "seconds_left")),
 			json_integer_value(json_object_get(item, "uid")), text_of(item, "reason"));
 	}

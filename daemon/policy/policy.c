@@ -338,7 +338,7 @@ void policy_failed(struct policy *policy, uid_t uid, const struct smcr_addr *pee
 	log_message(!news                           ? LOG_DEBUG
 		    : failure->kind == FAILURE_ECHO ? LOG_WARNING
 						    : LOG_NOTICE,
-		    "%s is left to TCP for %u s by user %u: %s", describe(&failure->peer).text,
+		    "%s is left to TCP for %u s, for user %u: %s", describe(&failure->peer).text,
 		    seconds, uid, failure_text(failure->kind));
 }
 

@@ -196,7 +196,7 @@ left_alone() {
 	for host in b a; do
 		shows "$host" policy ".failed | any(.port == null and .kind == \"path\" and
 			.skipped_seconds == $1 and (.text | contains(\"RoCE\")))" || continue
-		grep -q "is left to TCP for $1 s by user [0-9]*: RoCE" "$HOSTS_DIR/$host.log" && echo "$host" && return
+		grep -q "is left to TCP for $1 s, for user [0-9]*: RoCE" "$HOSTS_DIR/$host.log" && echo "$host" && return
 	done
 	return 1
 }
@@ -291,7 +291,7 @@ print(conn.makefile().read(), end="")
 	shows b policy '.failed | all(.kind != "echo")'
 	[ "$(greeting 7003)" = hello ]
 	shows b policy ".failed | any(.peer == \"$SERVER\" and .port == null and .kind == \"echo\" and .seconds_left > 3000)"
-	grep -q "$SERVER is left to TCP for 3600 s by user [0-9]*: .*sends TCP option 254 back" "$HOSTS_DIR/b.log"
+	grep -q "$SERVER is left to TCP for 3600 s, for user [0-9]*: .*sends TCP option 254 back" "$HOSTS_DIR/b.log"
 	# With the fourth port no rendezvous is tried.
 	fallbacks=$(show b info .connections.fallbacks_total)
 	[ "$(greeting 7004)" = hello ]

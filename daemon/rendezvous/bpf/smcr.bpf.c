@@ -497,7 +497,7 @@ static __always_inline bool did_not_ask(struct bpf_sock_ops *ctx)
 	return look_for_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN) == -ENOMSG;
 }
 
-/* The kernel leaves the option's bytes out if they do not fit. */
+/* Of an option that is longer the kernel gives the first two bytes, and ENOSPC. */
 static __always_inline bool has_kind(struct bpf_sock_ops *ctx, __u8 kind, __u64 flags)
 {
 	__u8 found[2] = { kind };
