@@ -386,7 +386,7 @@ const char *failure_text(enum failure_kind kind)
 	case FAILURE_LINK:
 		return "the first message over RoCE to this server was not acknowledged, although "
 		       "other links with its host work";
-	case FAILURE_ANSWER: return "the peer's answer to the rendezvous was none of an SMC-R peer";
+	case FAILURE_ANSWER: return "no answer of an SMC-R peer to the rendezvous came";
 	case FAILURE_RESET: return "the peer reset the connection during the rendezvous";
 	case FAILURE_ECHO:
 		return "the peer, or something on the way to it, sends TCP option 254 back and "
