@@ -59,7 +59,8 @@ static int disconnect(struct conns *conns, struct shown *shown)
 	return tcp;
 }
 
-static void describe_status(struct shown *shown, int proof, struct ipc_status *ret_status)
+static void describe_status(struct shown *shown, int proof, bool look,
+			    struct ipc_status *ret_status)
 {
 	struct client_conn *conn = shown->conn;
 	if (conn) {
@@ -73,7 +74,8 @@ static void describe_status(struct shown *shown, int proof, struct ipc_status *r
 		ret_status->state = IPC_CONN_FAILED;
 		ret_status->error = shown->failed->error;
 		ret_status->reason = shown->failed->reason;
-		shown->failed->error = 0; /* reported once, like SO_ERROR */
+		if (!look)
+			shown->failed->error = 0; /* reported once, like SO_ERROR */
 	}
 }
 
@@ -86,7 +88,7 @@ int conns_status(struct conns *conns, int proof, uint8_t flags, struct ipc_statu
 	int r = shown_look_up(conns, proof, &shown);
 	if (r < 0)
 		return r;
-	describe_status(&shown, proof, &status);
+	describe_status(&shown, proof, flags & IPC_STATUS_LOOK, &status);
 	if (flags & IPC_STATUS_DISCONNECT) {
 		status = (struct ipc_status){ .state = IPC_CONN_CLOSED };
 		tcp = disconnect(conns, &shown);

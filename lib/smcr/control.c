@@ -14,15 +14,15 @@
 #include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"
 
-/* Is the connect() of this pair end in progress? One that is writable is connected. If the TCP
- * socket comes back instead, it knows for itself. */
+/* Is the connect() of this pair end in progress? One that is writable is connected. If it has ended
+ * in this moment, a later call tells how. */
 static bool is_connecting(int fd)
 {
 	const struct timespec now = { 0 };
-	struct pre_status status;
+	enum ipc_conn_state state;
 	short revents;
 	return pre_pending_open_at(fd) && sys_poll_one(fd, POLLOUT, &now, &revents) == 0 &&
-	       pre_status(fd, &status) == 0 && status.ipc.state == IPC_CONN_CONNECTING;
+	       pre_status_look(fd, &state) == 0 && state == IPC_CONN_CONNECTING;
 }
 
 /* The kernel ends a connect() in progress, whichever direction is shut, and the socket can be

@@ -28,20 +28,21 @@ static int answer(const union ipc_addr *from, struct sockaddr *addr, socklen_t *
 
 /*
  * A pair end is not writable before it is connected. So a writable one has a peer. Otherwise, or if
- * the daemon's end is closed (as after a reset), the daemon is asked.
+ * the daemon's end is closed (as after a reset), the daemon is asked. Only the
+ * state: after getpeername() some programs learn by read() why connect() has failed.
  */
 static bool is_connected(int fd)
 {
 	const struct timespec now = { 0 };
-	struct pre_status status;
+	enum ipc_conn_state state;
 	short revents = 0;
 	bool writable = sys_poll_one(fd, POLLOUT, &now, &revents) > 0;
 	bool gone = revents & (POLLERR | POLLHUP);
 	if (writable && !gone)
 		return true;
-	if (pre_status(fd, &status) < 0)
+	if (pre_status_look(fd, &state) < 0)
 		return !gone;
-	switch ((enum ipc_conn_state)status.ipc.state) {
+	switch (state) {
 	case IPC_CONN_CONNECTING:
 	case IPC_CONN_FAILED: return false;
 	case IPC_CONN_OPEN:

@@ -462,7 +462,7 @@ void pre_ask_handover(int fd, enum ipc_handover_kind kind, const union ipc_addr 
 
 int pre_ask_status(int fd, uint8_t flags, struct ipc_status *ret_status, int *ret_tcp)
 {
-	if (flags && !has_free(fd, 2))
+	if (flags && flags != IPC_STATUS_LOOK && !has_free(fd, 2))
 		flags = 0;
 	const struct ipc_status_request request = { .flags = flags };
 	struct ipc_status status;

@@ -67,7 +67,7 @@ uint32_t pre_reason_not_handed(int error);
 
 /**
  * Ask for the state of the connection behind a pair end.
- * @param flags    IPC_STATUS_MAY_TAKE_BACK or IPC_STATUS_DISCONNECT, or none
+ * @param flags    IPC_STATUS_MAY_TAKE_BACK, IPC_STATUS_DISCONNECT or IPC_STATUS_LOOK, or none
  * @param ret_tcp  the TCP socket if the daemon gave it back, which the caller owns then; else -1
  * @return 0, or a negative errno: the daemon is gone, or does not know the connection (any more)
  */

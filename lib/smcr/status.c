@@ -124,6 +124,16 @@ int pre_status(int fd, struct pre_status *ret_status)
 	return rc < 0 ? rc : status_of(fd, cookie, may_take_back(fd, cookie), ret_status);
 }
 
+int pre_status_look(int fd, enum ipc_conn_state *ret_state)
+{
+	struct ipc_status status;
+	int tcp;
+	int rc = pre_ask_status(fd, IPC_STATUS_LOOK, &status, &tcp);
+	if (rc == 0)
+		*ret_state = (enum ipc_conn_state)status.state;
+	return rc;
+}
+
 int pre_status_taking_back(int fd, struct pre_status *ret_status)
 {
 	uint64_t cookie;

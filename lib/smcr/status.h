@@ -29,9 +29,13 @@ extern const bool pre_sees_calls;
  */
 int pre_status(int fd, struct pre_status *ret_status);
 
-/** The same for a program that asks for its TCP socket. The program is responsible for what this
- * library cannot see: that no other process has the pair end, and that no epoll registration is
- * lost. */
+/** Ask for the state only: the descriptor stays what it is, and how connect() has ended stays to be
+ * told by a later call. @return 0 or a negative errno, as pre_status() */
+int pre_status_look(int fd, enum ipc_conn_state *ret_state);
+
+/** As pre_status(), for a program that asks for its TCP socket. The program is responsible for what
+ * this library cannot see: that no other process has the pair end, and that no epoll registration
+ * is lost. */
 int pre_status_taking_back(int fd, struct pre_status *ret_status);
 
 /**

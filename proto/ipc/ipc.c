@@ -218,7 +218,8 @@ int ipc_decode_result(const uint8_t *buf, size_t len, struct ipc_result *ret_msg
 
 static bool status_request_valid(const struct ipc_status_request *m)
 {
-	return !(m->flags & ~(IPC_STATUS_MAY_TAKE_BACK | IPC_STATUS_DISCONNECT));
+	const uint8_t acting = IPC_STATUS_MAY_TAKE_BACK | IPC_STATUS_DISCONNECT;
+	return !(m->flags & ~acting) || m->flags == IPC_STATUS_LOOK;
 }
 
 int ipc_encode_status_request(const struct ipc_status_request *msg, uint8_t *buf, size_t len)

@@ -121,6 +121,9 @@ enum {
 	/** For connect() with AF_UNSPEC: reset the connection and give the TCP socket back (with
 	 * IPC_STATUS_TAKE_BACK, if there is one). */
 	IPC_STATUS_DISCONNECT = 1 << 1,
+	/** Tell the state only: how connect() has ended stays to be told. For calls that do not
+	 *  report it, as getpeername(). Not with the other flags. */
+	IPC_STATUS_LOOK = 1 << 2,
 };
 
 struct ipc_status_request {

@@ -409,7 +409,7 @@ static int make_payload(const struct record *record, uint8_t type, uint8_t *buf,
 				       .level = levels[record->small >> 6 & 3],
 				       .name = (int32_t)(record->large >> 8 & 127),
 				       .length = (uint16_t)(record->large >> 16 & 31) };
-	const struct ipc_status_request status = { .flags = record->large >> 16 & 3 };
+	const struct ipc_status_request status = { .flags = (record->large >> 16) % 5 };
 	const struct ipc_info_request info = { .flags = record->large >> 16 & 1 };
 	const struct ipc_memory_request memory = { .version = 1 + (record->large >> 28 == 15) };
 	switch (type) {

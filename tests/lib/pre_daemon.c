@@ -345,7 +345,8 @@ static void on_status(int fd, const uint8_t *payload, size_t len, int pair_end)
 				     .error = conn->error,
 				     .reason = conn->reason };
 	script->may_take_back = may;
-	conn->error = 0; /* an error is told once, as the kernel does */
+	if (!(request.flags & IPC_STATUS_LOOK))
+		conn->error = 0; /* an error is told once, as the kernel does */
 	script->taken_back += give;
 	put_frame(fd, IPC_STATUS, answer, ipc_encode_status(&status, answer, sizeof(answer)),
 		  give ? conn->tcp : -1);

@@ -127,6 +127,22 @@ static void test_refused_connection(void **state)
 	assert_int_equal(peername_error(fd), ENOTCONN);
 	close(fd);
 
+	/* Some programs ask for the name first, and by read() for the error. */
+	smcrd.script->take_back = 1;
+	for (int way = 0; way < 2; way++) {
+		char byte;
+		fd = client();
+		assert_int_equal(pre_net_connect(fd, &gone), EINPROGRESS);
+		pre_net_wait(fd, POLLOUT);
+		assert_int_equal(peername_error(fd), ENOTCONN);
+		if (way == 0)
+			assert_int_equal(read(fd, &byte, 1) < 0 ? errno : 0, ECONNREFUSED);
+		assert_int_equal(so_error(fd), way == 0 ? 0 : ECONNREFUSED);
+		assert_int_equal(peername_error(fd), ENOTCONN);
+		close(fd);
+	}
+	smcrd.script->take_back = 0;
+
 	fd = client();
 	assert_int_equal(pre_net_connect(fd, &gone), EINPROGRESS);
 	pre_net_wait(fd, POLLOUT);

@@ -237,6 +237,19 @@ static void refused_without_a_look(void)
 	result("send again", send(fd, "x", 1, MSG_NOSIGNAL));
 	result("recv", recv(fd, &byte, 1, 0));
 	close(fd);
+	/* getpeername() tells whether connect() has succeeded, and recv() tells why not. */
+	for (int way = 0; way < 2; way++) {
+		struct sockaddr_in addr;
+		socklen_t len = sizeof(addr);
+		fd = open_socket(SOCK_NONBLOCK);
+		result("non-blocking", connect_to(fd, 1));
+		wait_for(fd, POLLOUT);
+		result("getpeername", getpeername(fd, (struct sockaddr *)&addr, &len));
+		if (way == 0)
+			result("recv", recv(fd, &byte, 1, 0));
+		option("SO_ERROR", fd, SOL_SOCKET, SO_ERROR);
+		close(fd);
+	}
 }
 
 static int disconnect_it(int fd)

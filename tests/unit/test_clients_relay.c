@@ -446,7 +446,11 @@ static void a_refused_connect_is_told_once_and_the_socket_goes_back(void **state
 	poll(&pfd, 1, 0);
 	assert_int_equal(pfd.revents & bits, bits);
 
-	struct ipc_status status = ask_status(&daemon, pair, 0, &back);
+	/* A look is no report. */
+	struct ipc_status status = ask_status(&daemon, pair, IPC_STATUS_LOOK, &back);
+	assert_int_equal(status.state, IPC_CONN_FAILED);
+	assert_int_equal(back, -1);
+	status = ask_status(&daemon, pair, 0, &back);
 	assert_int_equal(status.state, IPC_CONN_FAILED);
 	assert_int_equal(status.error, ECONNREFUSED);
 	status = ask_status(&daemon, pair, IPC_STATUS_MAY_TAKE_BACK, &back);

@@ -247,7 +247,8 @@ static void fields_out_of_range_are_refused(void **state)
 	out_of_range(decode_result, "01 00000001 00000000"); /* an error without FAILED */
 	out_of_range(decode_result, "03 00000000 00000000"); /* FAILED without an error */
 	out_of_range(decode_result, "03 80000000 00000000");
-	out_of_range(decode_status_request, "04");
+	out_of_range(decode_status_request, "05");
+	out_of_range(decode_status_request, "08");
 	out_of_range(decode_status, "00 00 00000000 00000000");
 	out_of_range(decode_status, "07 00 00000000 00000000");
 	out_of_range(decode_status, "01 02 00000000 00000000");
