@@ -70,6 +70,8 @@ static struct {
 	int (*setsockopt)(int, int, int, const void *, socklen_t);
 	int (*epoll_ctl)(int, int, int, struct epoll_event *);
 	int (*shutdown)(int, int);
+	ssize_t (*read)(int, void *, size_t);
+	ssize_t (*recv)(int, void *, size_t, int);
 } next;
 
 /* ---- being on a host */
@@ -462,6 +464,32 @@ EXPORT int shutdown(int fd, int how)
 	return rc;
 }
 
+/* A call that moves data is made where the program is, without a daemon. So the library behind this
+ * one cannot ask why a connect() has failed: ask in its place. */
+static ssize_t explain_reset(int fd)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error == 0)
+		error = ECONNRESET;
+	errno = error;
+	return -1;
+}
+
+EXPORT ssize_t read(int fd, void *buf, size_t len)
+{
+	if (!next.read) /* another library's start */
+		return syscall(SYS_read, fd, buf, len);
+	ssize_t n = next.read(fd, buf, len);
+	return n < 0 && errno == ECONNRESET ? explain_reset(fd) : n;
+}
+
+EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
+{
+	ssize_t n = next.recv(fd, buf, len, flags);
+	return n < 0 && errno == ECONNRESET ? explain_reset(fd) : n;
+}
+
 /* ---- start */
 
 static bool find_cookie(void)
@@ -514,5 +542,7 @@ __attribute__((constructor)) static void start(void)
 	*(void **)&next.setsockopt = dlsym(RTLD_NEXT, "setsockopt");
 	*(void **)&next.epoll_ctl = dlsym(RTLD_NEXT, "epoll_ctl");
 	*(void **)&next.shutdown = dlsym(RTLD_NEXT, "shutdown");
+	*(void **)&next.read = dlsym(RTLD_NEXT, "read");
+	*(void **)&next.recv = dlsym(RTLD_NEXT, "recv");
 	world.ready = read_environment() && find_cookie();
 }
