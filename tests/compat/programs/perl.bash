@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
 # shellcheck disable=SC2034 # mode.bash and run read them
-ABOUT="Perl's own tests of its socket calls and of the modules that it comes with (Socket, IO::Socket, IO::Socket::IP, IO::Select, IO::Poll, HTTP::Tiny, Net::SMTP, Net::POP3, Net::NNTP, also with TLS; Net::Time, Net::Ping), each one; its listeners on one host, its clients on the other"
+ABOUT="Perl's own tests of its socket calls and of the modules that it comes with (Socket, IO::Socket, IO::Socket::IP, IO::Select, IO::Poll, Net::SMTP, Net::POP3, Net::NNTP, also with TLS; Net::Time, Net::Ping), each one; its listeners on one host, its clients on the other"
 PACKAGES=(perl libio-socket-ssl-perl dpkg-dev)
 SOURCE=perl
 LIMIT=60
