@@ -168,7 +168,7 @@ static bool fresh_data_ok(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 	 * smcr_conn_close() (A22). */
 	if (conn->tx.closed_sent || (conn->app_closed && !(cdc->conn_flags & SMCR_CDC_CLOSED))) {
 		conn->rx.closed |= !!(cdc->conn_flags & SMCR_CDC_CLOSED);
-		smcr_close_local_abort(conn, ECONNRESET, NULL);
+		smcr_close_unread(conn);
 		return false;
 	}
 	return true;

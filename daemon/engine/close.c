@@ -163,6 +163,18 @@ static void abort_for_program(struct smcr_conn *conn)
 	begin_abort(conn);
 }
 
+/* The program closed in good order, and then data came that nobody will read. With TCP its data and
+ * FIN would have gone before the RST. Once C was sent, all data have arrived. */
+void smcr_close_unread(struct smcr_conn *conn)
+{
+	if (!conn->app_closed || conn->tx.closed_sent) {
+		smcr_close_local_abort(conn, ECONNRESET, NULL);
+		return;
+	}
+	conn->app_shutdown = true; /* D goes with A */
+	abort_for_program(conn);
+}
+
 void smcr_close_peer_abort(struct smcr_conn *conn)
 {
 	conn->rx.aborted = true;

@@ -169,6 +169,9 @@ void smcr_close_evict(struct smcr_conn *conn);
 /** Local cause of an abnormal end (ABORT): raise RESET (`error`) if the program has not
  * closed, send A, PeerAbortWait. Never frees. `why` is for the log; NULL: the program wanted it. */
 void smcr_close_local_abort(struct smcr_conn *conn, int error, const char *why);
+/** Data came that the program will not read, since it has closed: ABORT, and D goes with A if the
+ * own data were not cut short. Never frees. */
+void smcr_close_unread(struct smcr_conn *conn);
 /** smcr_conn_tcp_event() in phase OPEN (the rendezvous handles it before). */
 void smcr_close_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event);
 /** Send D or C if the program asked for it and all data and CDCs have completed. Never frees. */

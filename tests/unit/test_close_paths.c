@@ -148,9 +148,50 @@ static void data_while_closing(void **state)
 	expect_flags(f, 0, 0);
 	smcr_conn_close(f->conn, false);
 	peer_data(f, 10);
-	expect_flags(f, 0, A);
+	expect_flags(f, 0, A | D);
+	expect_no_event(f); /* RST must not overtake the data, nor A */
+	connfix_complete(f);
 	expect_closed(f, true);
 	connfix_free(f);
+
+	f = active(); /* more was written than the peer has room for: its program gets no end */
+	connfix_write(f, 20000);
+	f->seen = f->num_posts;
+	f->out_seq++;
+	smcr_conn_close(f->conn, false);
+	peer_data(f, 10);
+	expect_flags(f, SMCR_CDC_WRITE_BLOCKED, A);
+	expect_no_event(f);
+	connfix_run(f, SECOND);
+	expect_closed(f, true);
+	connfix_complete(f);
+	connfix_free(f);
+}
+
+/* The same, as the peer's program sees it: all that was written, and the end. */
+static void answer_before_data_while_closing(void **state)
+{
+	(void)state;
+	struct connfix *a, *b;
+	connfix_new_pair(NULL, NULL, &a, &b);
+	connfix_write(a, 200);
+	smcr_conn_close(a->conn, false);
+	connfix_write(b, 10);
+	connfix_deliver(b);
+	assert_false(a->closed_raised);
+	connfix_deliver(a);
+	expect_event(b, SMCR_CONN_READABLE);
+	expect_event(b, SMCR_CONN_RESET);
+	assert_int_equal(b->readable_in_reset, 200);
+	assert_true(b->events[b->num_events - 1].rx_ended);
+	connfix_complete(a);
+	expect_closed(a, true);
+	connfix_deliver(b);
+	connfix_complete(b);
+	expect_closed(b, true);
+	connfix_free(a);
+	connfix_free(b);
+	PROVES("ABORT-2");
 }
 
 /* If the peer consumes nothing any more, a closing connection lasts for a limited time. A peer that
@@ -250,9 +291,13 @@ static void fin_before_cdc(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(both_close_at_once),   cmocka_unit_test(half_close_and_answer),
-		cmocka_unit_test(nothing_after_closed), cmocka_unit_test(data_after_own_closed),
-		cmocka_unit_test(data_while_closing),   cmocka_unit_test(drain_stalls),
+		cmocka_unit_test(both_close_at_once),
+		cmocka_unit_test(half_close_and_answer),
+		cmocka_unit_test(nothing_after_closed),
+		cmocka_unit_test(data_after_own_closed),
+		cmocka_unit_test(data_while_closing),
+		cmocka_unit_test(drain_stalls),
+		cmocka_unit_test(answer_before_data_while_closing),
 		cmocka_unit_test(fin_before_cdc),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
