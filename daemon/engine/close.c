@@ -62,6 +62,7 @@ static bool tell_reset(struct smcr_conn *conn, int error, const char *why)
 		tell_closed(conn);
 	if (conn->app_closed || conn->reset_raised)
 		return false;
+	conn->tcp_rst |= smcr_timer_running(&conn->rst_timer); /* RST came first */
 	conn->reset_raised = true;
 	smcr_conn_raise(conn, &(struct smcr_conn_event){
 				      .type = SMCR_CONN_RESET,

@@ -284,6 +284,31 @@ static void reset_waits_for_the_arrival_of_abort(void **state)
 	PROVES("ABORT-2");
 }
 
+/* RST has come, and something else ends the connection before A does: the program may read what
+ * came before the RST. */
+static void other_end_behind_the_reset(void **state)
+{
+	(void)state;
+	for (int group_ends = 0; group_ends < 2; group_ends++) {
+		TRIES("%d", group_ends);
+		struct connfix *f = in_state(0);
+		connfix_peer_writes(f, 100);
+		connfix_peer_cdc(f);
+		expect_event(f, SMCR_CONN_READABLE);
+		smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+		expect_no_event(f);
+		if (group_ends)
+			connfix_break_link(f, f->link);
+		else
+			smcr_close_evict(f->conn);
+		expect_event(f, SMCR_CONN_RESET);
+		assert_true(f->events[f->events_seen - 1].rx_intact);
+		assert_int_equal(f->readable_in_reset, 100);
+		connfix_free(f);
+	}
+	PROVES("ABORT-2");
+}
+
 static void peer_abort_wait_answered(void **state)
 {
 	(void)state;
@@ -874,6 +899,7 @@ int main(void)
 		cmocka_unit_test(shut_before_the_abort),
 		cmocka_unit_test(reset_waits_for_the_arrival_of_abort),
 		cmocka_unit_test(peer_abort_wait_answered),
+		cmocka_unit_test(other_end_behind_the_reset),
 		cmocka_unit_test(peer_abort_wait_timer),
 		cmocka_unit_test(abort_received),
 		cmocka_unit_test(abort_with_nonsense),
