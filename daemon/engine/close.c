@@ -54,6 +54,13 @@ static const char *cause(const struct smcr_conn *conn)
 	return NULL;
 }
 
+/* C came, and with it all that the peer's program has sent. But there is more to write, which the
+ * peer does not take any more. */
+static bool closed_too_soon(const struct smcr_conn *conn)
+{
+	return conn->rx.closed && conn->tx.committed != conn->tx.written;
+}
+
 /* @param why NULL: because its group ends, or the host wants it. @return RESET was raised */
 static bool tell_reset(struct smcr_conn *conn, int error, const char *why)
 {
@@ -67,7 +74,8 @@ static bool tell_reset(struct smcr_conn *conn, int error, const char *why)
 	smcr_conn_raise(conn, &(struct smcr_conn_event){
 				      .type = SMCR_CONN_RESET,
 				      .error = error,
-				      .rx_intact = conn->rx.aborted || conn->tcp_rst,
+				      .rx_intact = conn->rx.aborted || conn->tcp_rst ||
+						   closed_too_soon(conn),
 				      .rx_ended = conn->rx.done || conn->rx.closed,
 				      .why = why,
 			      });

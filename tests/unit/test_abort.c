@@ -309,6 +309,28 @@ static void other_end_behind_the_reset(void **state)
 	PROVES("ABORT-2");
 }
 
+/* The peer has closed and takes nothing more: its program's bytes, and their end, have all come. */
+static void answer_before_a_close_that_takes_nothing_more(void **state)
+{
+	(void)state;
+	for (int rst = 0; rst < 2; rst++) {
+		TRIES("%d", rst);
+		struct connfix *f = connfix_new(NULL);
+		connfix_write(f, 20000); /* more than the peer's element has room for */
+		connfix_peer_writes(f, 100);
+		if (rst)
+			smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+		connfix_peer_flags(f, 0, C);
+		expect_event(f, SMCR_CONN_RESET);
+		assert_true(f->events[f->events_seen - 1].rx_intact);
+		assert_true(f->events[f->events_seen - 1].rx_ended);
+		assert_int_equal(f->readable_in_reset, 100);
+		connfix_complete(f);
+		connfix_free(f);
+	}
+	PROVES("ABORT-2");
+}
+
 static void peer_abort_wait_answered(void **state)
 {
 	(void)state;
@@ -899,6 +921,7 @@ int main(void)
 		cmocka_unit_test(shut_before_the_abort),
 		cmocka_unit_test(reset_waits_for_the_arrival_of_abort),
 		cmocka_unit_test(peer_abort_wait_answered),
+		cmocka_unit_test(answer_before_a_close_that_takes_nothing_more),
 		cmocka_unit_test(other_end_behind_the_reset),
 		cmocka_unit_test(peer_abort_wait_timer),
 		cmocka_unit_test(abort_received),
