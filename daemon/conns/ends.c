@@ -229,10 +229,10 @@ void conn_closed(struct client_conn *conn)
 {
 	conn_stop_watching(conn);
 	conn_unshare(conn);
-	/* The RST and the CDC message with the A flag run in parallel (ABORT-2). But the RST must
-	 * not overtake data that was posted before: the peer's program would lose an answer that
-	 * TCP would have delivered. Posted requests leave when the devices have had their turn, so
-	 * the RST waits for one turn. */
+	/* The RST and the CDC message with the A flag run in parallel (ABORT-2). The engine lets
+	 * only the RST of a program's own close wait for A. So that no RST overtakes what was
+	 * posted in this turn, which the peer's program would lose, the RST waits until the devices
+	 * have had their turn. */
 	if (conn->tcp_reset && conn->tcp >= 0 && !conn->reset_waits) {
 		conn->reset_waits = true;
 		conn_put_off(conn, CONN_CLOSED);
