@@ -12,9 +12,9 @@
  * program has closed before, the host gets CLOSED with tcp_reset at once, so that TCP's RST and A
  * go out in parallel (ABORT-2).
  *
- * TCP delivers what was sent before a RST, but the data of SMC-R go another way than the RST. If it
- * is the program's own close that resets, CLOSED waits until A has arrived at the peer, and a RST
- * of the peer is taken a little later, when A has had time to come. Neither waits for long.
+ * TCP delivers what was sent before a RST, but the data of SMC-R go another way than the RST (A73).
+ * If it is the program's own close that resets, CLOSED waits until A has arrived at the peer, and a
+ * RST of the peer is taken a little later, when A has had time to come. Neither waits for long.
  *
  * After CLOSED the connection stays without a user until the peer is done with the own element
  * (RMB-8).

@@ -156,10 +156,12 @@ static uint32_t largest_user(const struct entry *table, uint32_t adding)
 static void forget_of_largest_user(struct failures *failures, struct entry **table, uint32_t adding)
 {
 	const uint32_t uid = largest_user(*table, adding);
-	struct entry *entry = *table;
-	while (entry->key.uid != uid)
-		entry = entry->hh.next;
-	forget(failures, table, entry);
+	for (struct entry *entry = *table; entry; entry = entry->hh.next) {
+		if (entry->key.uid == uid) {
+			forget(failures, table, entry);
+			return;
+		}
+	}
 }
 
 /* Make room for a further entry by forgetting the oldest one if there are as many as there may be.
