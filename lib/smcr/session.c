@@ -549,7 +549,7 @@ int pre_tell_sockopt(int fd, const struct ipc_sockopt *option)
 
 void pre_show(int fd)
 {
-	const struct ipc_status_request request = { 0 };
+	const struct ipc_status_request request = { .flags = IPC_STATUS_LOOK };
 	uint8_t payload[8];
 	int len = ipc_encode_status_request(&request, payload, sizeof(payload));
 	if (!pre_stands_still(fd))
