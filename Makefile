@@ -125,7 +125,7 @@ BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
 LIBSMCR_SONAME := libsmcr.so.0
 LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
-.PHONY: all tests check quickcheck compat demo bench soak endure hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm shell-check install uninstall dist deb check-deb check-deb-vm clean \
+.PHONY: all tests check quickcheck compat demo bench soak stress endure hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm shell-check install uninstall dist deb check-deb check-deb-vm clean \
 	format format-check deps check-deps model analyze mutate mutate-settings
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -345,6 +345,12 @@ bench: check-deps
 soak: check-deps
 	$(MAKE) -j$$(nproc) all tests
 	FAILOVERS=$(FAILOVERS) scripts/soak.sh
+
+# STRESS_SECONDS= AT_ONCE= BUSY= BATS=yes ONLY=regexp
+stress: check-deps
+	$(MAKE) -j$$(nproc) all tests
+	$(MAKE) -j$$(nproc) SAN=1 tests
+	scripts/stress.sh
 
 endure: check-deps
 	$(MAKE) -j$$(nproc) all tests
