@@ -176,7 +176,7 @@ static void abort_for_program(struct smcr_conn *conn)
  * FIN would have gone before the RST. Once C was sent, all data have arrived. */
 void smcr_close_unread(struct smcr_conn *conn)
 {
-	if (!conn->app_closed || conn->tx.closed_sent) {
+	if (conn->tx.closed_sent) {
 		smcr_close_local_abort(conn, ECONNRESET, NULL);
 		return;
 	}
@@ -444,6 +444,13 @@ static void rst_timeout(struct smcr_engine *engine, void *arg)
 	}
 }
 
+static void init_timers(struct smcr_conn *conn)
+{
+	smcr_timer_init(&conn->close_timer, close_timeout, conn);
+	smcr_timer_init(&conn->fin_timer, fin_timeout, conn);
+	smcr_timer_init(&conn->rst_timer, rst_timeout, conn);
+}
+
 /* After shutdown the timer measures silence, after close lack of progress (A41). */
 void smcr_close_activity(struct smcr_conn *conn, bool progress)
 {
@@ -483,9 +490,7 @@ void smcr_close_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
 
 void smcr_close_linger(struct smcr_conn *conn)
 {
-	smcr_timer_init(&conn->close_timer, close_timeout, conn);
-	smcr_timer_init(&conn->fin_timer, fin_timeout, conn);
-	smcr_timer_init(&conn->rst_timer, rst_timeout, conn);
+	init_timers(conn);
 	conn->phase = SMCR_PHASE_OPEN;
 	conn->app_closed = true;
 	conn->told = true;
@@ -501,9 +506,7 @@ void smcr_data_open(struct smcr_conn *conn)
 	uint32_t reserved = conn->lgr->dialect == SMCR_DIALECT_RFC ? 4 : 0; /* the eye catcher */
 	conn->tx.usable = conn->tx.element_size - reserved;
 	conn->rx.usable = conn->rx.element.size - reserved;
-	smcr_timer_init(&conn->close_timer, close_timeout, conn);
-	smcr_timer_init(&conn->fin_timer, fin_timeout, conn);
-	smcr_timer_init(&conn->rst_timer, rst_timeout, conn);
+	init_timers(conn);
 	conn->phase = SMCR_PHASE_OPEN;
 	conn->state = SMCR_STATE_ACTIVE;
 	smcr_denied_open(conn);
