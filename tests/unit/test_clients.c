@@ -235,23 +235,38 @@ static void close_with_unread_data_aborts(void **state)
 	PROVES("GEN-10");
 }
 
+/* @return the pair end of a program that has not read what came from the peer */
+static int with_bytes_unread(struct daemon_side *daemon, struct tcp *ret_tcp)
+{
+	daemon_start(daemon);
+	script->outcome = OUTCOME_ESTABLISHED;
+	*ret_tcp = connect_tcp();
+	int pair = hand_over(daemon, ret_tcp, IPC_HANDOVER_CONNECTED);
+	assert_int_equal(send(pair, "request", 7, 0), 7);
+	assert_true(wait_bits(pair, POLLIN));
+	return pair;
+}
+
+/* The daemon sees answer and end at the same time. */
+static void answer_and_close(const struct daemon_side *daemon, int pair, const void *answer,
+			     size_t len)
+{
+	kill(daemon->pid, SIGSTOP);
+	assert_int_equal(waitpid(daemon->pid, NULL, WUNTRACED), daemon->pid);
+	assert_int_equal(send(pair, answer, len, 0), len);
+	close(pair);
+	kill(daemon->pid, SIGCONT);
+}
+
 /* The program answers before it has read the whole request, and closes. Plain TCP would have sent
  * the answer at the write. */
 static void bytes_written_before_a_close_with_unread_data_are_sent(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
-	daemon_start(&daemon);
-	script->outcome = OUTCOME_ESTABLISHED;
-	struct tcp tcp = connect_tcp();
-	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_CONNECTED);
-	assert_int_equal(send(pair, "request", 7, 0), 7);
-	assert_true(wait_bits(pair, POLLIN));
-	kill(daemon.pid, SIGSTOP); /* it then sees answer and end at the same time */
-	assert_int_equal(waitpid(daemon.pid, NULL, WUNTRACED), daemon.pid);
-	assert_int_equal(send(pair, "answer", 6, 0), 6);
-	close(pair);
-	kill(daemon.pid, SIGCONT);
+	struct tcp tcp;
+	int pair = with_bytes_unread(&daemon, &tcp);
+	answer_and_close(&daemon, pair, "answer", 6);
 	WAIT_COUNT(script->closes_unread, 1);
 	assert_int_equal(script->taken, 13);
 	expect_reset(tcp.far);
@@ -265,18 +280,10 @@ static void a_long_answer_before_a_close_with_unread_data_is_sent(void **state)
 	(void)state;
 	static char answer[LONG_ANSWER];
 	struct daemon_side daemon;
-	daemon_start(&daemon);
-	script->outcome = OUTCOME_ESTABLISHED;
-	struct tcp tcp = connect_tcp();
-	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_CONNECTED);
-	assert_int_equal(send(pair, "request", 7, 0), 7);
-	assert_true(wait_bits(pair, POLLIN));
+	struct tcp tcp;
+	int pair = with_bytes_unread(&daemon, &tcp);
 	script->silent = 1;
-	kill(daemon.pid, SIGSTOP);
-	assert_int_equal(waitpid(daemon.pid, NULL, WUNTRACED), daemon.pid);
-	assert_int_equal(send(pair, answer, sizeof(answer), 0), sizeof(answer));
-	close(pair);
-	kill(daemon.pid, SIGCONT);
+	answer_and_close(&daemon, pair, answer, sizeof(answer));
 	WAIT_COUNT(script->closes_unread, 1);
 	assert_int_equal(script->taken, 7 + sizeof(answer));
 	expect_reset(tcp.far);
@@ -290,12 +297,8 @@ static void the_end_of_the_stream_comes_before_a_close_with_unread_data(void **s
 {
 	(void)state;
 	struct daemon_side daemon;
-	daemon_start(&daemon);
-	script->outcome = OUTCOME_ESTABLISHED;
-	struct tcp tcp = connect_tcp();
-	int none, pair = hand_over(&daemon, &tcp, IPC_HANDOVER_CONNECTED);
-	assert_int_equal(send(pair, "request", 7, 0), 7);
-	assert_true(wait_bits(pair, POLLIN));
+	struct tcp tcp;
+	int none, pair = with_bytes_unread(&daemon, &tcp);
 	script->silent = 1; /* the peer does not end its side */
 	assert_int_equal(send(pair, "answer", 6, 0), 6);
 	shutdown(pair, SHUT_WR);

@@ -344,15 +344,22 @@ static void end_comes_after_the_replay(void **state)
 	PROVES("FO-9 CLOSE-2");
 }
 
-/* A connection that is aborted while it moves replays no data: validation and A. */
-static void abort_while_moving(void **state)
+/* A connection whose link has failed while 100 bytes were on their way. */
+static struct connfix *moving(void)
 {
-	(void)state;
 	struct connfix *f = with_links(2);
 	connfix_write(f, 100);
 	caught_up(f);
 	smcr_link_fail(f->link, SMCR_LLC_DEL_LOST_PATH, "broken by the test");
 	connfix_run(f, 0);
+	return f;
+}
+
+/* A connection that is aborted while it moves replays no data: validation and A. */
+static void abort_while_moving(void **state)
+{
+	(void)state;
+	struct connfix *f = moving();
 	smcr_close_local_abort(f->conn, ECONNRESET, "aborted by the test");
 	expect_event(f, SMCR_CONN_RESET);
 	expect_none(f);
@@ -368,11 +375,7 @@ static void abort_while_moving(void **state)
 static void shut_and_abort_while_moving(void **state)
 {
 	(void)state;
-	struct connfix *f = with_links(2);
-	connfix_write(f, 100);
-	caught_up(f);
-	smcr_link_fail(f->link, SMCR_LLC_DEL_LOST_PATH, "broken by the test");
-	connfix_run(f, 0);
+	struct connfix *f = moving();
 	smcr_conn_shutdown(f->conn);
 	smcr_conn_close(f->conn, true);
 	expect_none(f);
