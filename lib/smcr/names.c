@@ -28,8 +28,8 @@ static int answer(const union ipc_addr *from, struct sockaddr *addr, socklen_t *
 
 /*
  * A pair end is not writable before it is connected. So a writable one has a peer. Otherwise, or if
- * the daemon's end is closed (as after a reset), the daemon is asked. Only the
- * state: after getpeername() some programs learn by read() why connect() has failed.
+ * the daemon's end is closed (as after a reset), the daemon is asked. It is asked for the state
+ * only: some programs call getpeername(), and then read() to learn why connect() has failed.
  */
 static bool is_connected(int fd)
 {
