@@ -79,6 +79,7 @@ void smcr_cdc_post(struct smcr_conn *conn, struct smcr_wr *wr, struct smcr_tx_en
 	smcr_trace_cdc(conn, conn->tx.link, SMCR_TRACE_SENT, &cdc);
 	conn->tx.blocked_sent = blocked(conn);
 	conn->tx.cdc_due = false;
+	conn->tx.ack_wanted = false;
 	conn->rx.consumed_sent = conn->rx.consumed; /* WIN-2 */
 	smcr_urgent_posted(conn, &cdc);
 	/* CDC-6: the CDC follows the writes that it announces. */

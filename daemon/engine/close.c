@@ -306,11 +306,25 @@ bool smcr_close_draining(const struct smcr_conn *conn)
 	return (wants_closed(conn) || wants_done(conn)) && conn->tx.written == conn->tx.committed;
 }
 
+/* D or C waits for the last completions (step 3A), and the peer's program for end of file. Once for
+ * each CDC is enough. */
+static void want_completions(struct smcr_conn *conn)
+{
+	if (conn->tx.ack_wanted)
+		return;
+	conn->tx.ack_wanted = true;
+	smcr_link_want_ack(conn->tx.link);
+}
+
 void smcr_close_step(struct smcr_conn *conn)
 {
 	struct smcr_wr wr[1];
 	struct smcr_tx_entry entries[1];
-	if (!smcr_close_draining(conn) || conn->tx.outstanding > 0 || !smcr_tx_room(conn, 1))
+	if (!smcr_close_draining(conn))
+		return;
+	if (conn->tx.outstanding > 0)
+		want_completions(conn);
+	if (conn->tx.outstanding > 0 || !smcr_tx_room(conn, 1))
 		return;
 	if (wants_closed(conn)) {
 		conn->tx.closed_sent = true;

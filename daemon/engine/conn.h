@@ -85,8 +85,9 @@ struct smcr_conn_tx {
 	uint32_t proofs;     /* those of them that prove a link (path_mtu.c) */
 	bool blocked_sent;   /* B of the last CDC */
 	bool cdc_due;        /* a CDC must go even without data */
-	bool asking; /* CDCs carry R until the peer answers: it may not know the connection */
-	bool freed;  /* buffer space has become free since the last WRITABLE */
+	bool asking;     /* CDCs carry R until the peer answers: it may not know the connection */
+	bool freed;      /* buffer space has become free since the last WRITABLE */
+	bool ack_wanted; /* the RNIC was asked to hurry the last CDC's completion */
 	bool done_sent, closed_sent; /* D, C */
 	bool abort_due, abort_sent;  /* A */
 	uint16_t cdc_seq;            /* number of the last CDC posted; first is 1 (CDC-2) */

@@ -389,6 +389,13 @@ void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smc
 		link->tx_posted = link->tx_next;
 }
 
+void smcr_link_want_ack(const struct smcr_link *link)
+{
+	struct smcr_engine *engine = link->lgr->engine;
+	if (smcr_link_usable(link))
+		engine->ops.rdma->qp_want_ack(engine->ops.rdma_ctx, link->qp);
+}
+
 /** May an LLC message of this length be posted now? A long one is never posted on a failed link:
  * its completion may never be reported, and further long messages wait for that. It is dropped with
  * the QP. */

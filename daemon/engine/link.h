@@ -157,6 +157,9 @@ bool smcr_link_room(const struct smcr_link *link, uint32_t n);
  */
 void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smcr_tx_entry *entries,
 		    size_t n);
+/** Something waits until all that was posted has completed: have the RNIC ask for an
+ * acknowledgement, if the peer's may put it off. */
+void smcr_link_want_ack(const struct smcr_link *link);
 /** Post an LLC message, or keep it until there is room. A message longer than SMCR_LLC_LEN is kept
  * also until no other such message of the group is on its way. `entry` is copied.
  *  @return 0; -ENOBUFS: too many wait; -ENOMEM */

@@ -153,6 +153,9 @@ struct smcr_rdma_ops {
 	 * a running QP keep the old one.
 	 */
 	void (*qp_set_retry)(void *ctx, void *qp, uint32_t retry_ms);
+	/** Nothing goes on until all that was posted on the QP has completed: have the device ask
+	 * for the acknowledgement, if the peer's may put it off. */
+	void (*qp_want_ack)(void *ctx, void *qp);
 	void (*qp_error)(void *ctx,
 			 void *qp); /* take the QP into error: flushed completions follow later */
 	/**

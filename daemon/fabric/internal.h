@@ -31,6 +31,7 @@ struct fabric_qp {
 	uint64_t first_wr_id; /* first request of the outbox; with post_error: not posted */
 	int post_error;       /* an error that the engine has to be told */
 	bool dirty;           /* on the list fabric->dirty */
+	bool want_ack;        /* of what the outbox has, too */
 	struct fabric_qp *dirty_prev, *dirty_next;
 	/* Memory for a SEND that is too long to be posted inline, once there was one. */
 	uint8_t *long_send;

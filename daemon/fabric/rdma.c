@@ -159,6 +159,9 @@ void fabric_post_all(struct fabric *fabric)
 		post_outbox(qp);
 		const int error = qp->post_error;
 		qp->post_error = 0;
+		if (qp->want_ack && !error)
+			rnic_qp_want_ack(qp->qp);
+		qp->want_ack = false;
 		if (error)
 			smcr_engine_not_posted(fabric->engine, qp->link_ref, qp->first_wr_id,
 					       strerror(-error));
@@ -295,6 +298,14 @@ static void op_qp_set_retry(void *ctx, void *handle, uint32_t retry_ms)
 {
 	(void)ctx;
 	rnic_qp_set_retry(((struct fabric_qp *)handle)->qp, retry_ms);
+}
+
+static void op_qp_want_ack(void *ctx, void *handle)
+{
+	struct fabric_qp *qp = handle;
+	(void)ctx;
+	qp->want_ack = true;
+	mark_dirty(qp);
 }
 
 /* Post first what the engine has posted, so that it is flushed too. */
@@ -462,6 +473,7 @@ const struct smcr_rdma_ops fabric_rdma_ops = {
 	.qp_connect = op_qp_connect,
 	.qp_start = op_qp_start,
 	.qp_set_retry = op_qp_set_retry,
+	.qp_want_ack = op_qp_want_ack,
 	.qp_error = op_qp_error,
 	.qp_heard = op_qp_heard,
 	.qp_destroy = op_qp_destroy,

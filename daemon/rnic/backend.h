@@ -29,6 +29,7 @@ struct rnic_backend {
 	int (*qp_connect)(struct rnic_qp *qp, const struct rnic_qp_peer *peer);
 	int (*qp_start)(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
 	void (*qp_set_retry)(struct rnic_qp *qp, unsigned int retry_ms); /* may be NULL */
+	void (*qp_want_ack)(struct rnic_qp *qp);                         /* may be NULL */
 	void (*qp_error)(struct rnic_qp *qp);
 	void (*qp_destroy)(struct rnic_qp *qp);
 	int (*post_send)(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);

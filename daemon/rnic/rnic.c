@@ -152,6 +152,12 @@ void rnic_qp_set_retry(struct rnic_qp *qp, unsigned int retry_ms)
 		qp->rnic->backend->qp_set_retry(qp, retry_ms);
 }
 
+void rnic_qp_want_ack(struct rnic_qp *qp)
+{
+	if (qp->rnic->backend->qp_want_ack)
+		qp->rnic->backend->qp_want_ack(qp);
+}
+
 void rnic_qp_error(struct rnic_qp *qp)
 {
 	qp->rnic->backend->qp_error(qp);

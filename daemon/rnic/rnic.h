@@ -309,6 +309,9 @@ int rnic_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
  * which are set on the way to RTS and do not change (docs/verbs-rnic.md).
  */
 void rnic_qp_set_retry(struct rnic_qp *qp, unsigned int retry_ms);
+/** Have the peer acknowledge what was posted until now as soon as that has arrived. A soft RNIC
+ * otherwise keeps the ACK of a SEND for up to a millisecond, for data that it can go with. */
+void rnic_qp_want_ack(struct rnic_qp *qp);
 /** Any -> ERR: everything outstanding completes with WR_FLUSH_ERR from the event loop. */
 void rnic_qp_error(struct rnic_qp *qp);
 /** Destroy a QP: no callback runs for it any more, and the peer cannot write any more. verbs: the

@@ -112,6 +112,13 @@ static void op_qp_set_retry(void *ctx, void *qp, uint32_t retry_ms)
 	(void)retry_ms;
 }
 
+static void op_qp_want_ack(void *ctx, void *qp)
+{
+	struct connfix *f = ctx;
+	(void)qp;
+	f->acks_wanted++;
+}
+
 static void op_qp_error(void *ctx, void *qp)
 {
 	(void)ctx;
@@ -266,6 +273,7 @@ static const struct smcr_rdma_ops rdma_ops = {
 	.qp_connect = op_qp_connect,
 	.qp_start = op_qp_start,
 	.qp_set_retry = op_qp_set_retry,
+	.qp_want_ack = op_qp_want_ack,
 	.qp_error = op_qp_error,
 	.qp_heard = op_qp_heard,
 	.qp_destroy = op_qp_destroy,

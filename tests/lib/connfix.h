@@ -72,6 +72,7 @@ struct connfix {
 	bool closed_raised;
 	unsigned int strays; /* WRITEs that reached an element which was given back already */
 	bool post_fails;
+	unsigned int acks_wanted; /* calls of qp_want_ack() */
 	uint32_t next_key;
 	uint32_t live_mrs, live_qps;
 	size_t live_mem;

@@ -201,6 +201,14 @@ static void op_qp_set_retry(void *ctx, void *handle, uint32_t retry_ms)
 	qp->retry_ms = retry_ms;
 }
 
+static void op_qp_want_ack(void *ctx, void *handle)
+{
+	const struct pair_qp *qp = handle;
+	(void)ctx;
+	if (qp->state != QP_RTS && qp->state != QP_ERROR)
+		pair_violation("ACK wanted on a QP that was not started");
+}
+
 static void complete(struct pair_qp *qp, uint64_t wr_id, enum smcr_send_status status)
 {
 	struct completion *done = pair_alloc(sizeof(*done));
@@ -417,6 +425,7 @@ static const struct smcr_rdma_ops rdma_ops = {
 	.qp_connect = op_qp_connect,
 	.qp_start = op_qp_start,
 	.qp_set_retry = op_qp_set_retry,
+	.qp_want_ack = op_qp_want_ack,
 	.qp_error = op_qp_error,
 	.qp_heard = op_qp_heard,
 	.qp_destroy = op_qp_destroy,

@@ -339,6 +339,13 @@ void fabric_qp_set_retry(struct qp *qp, uint32_t retry_ms)
 	qp->retry_us = (uint64_t)retry_ms * MSEC;
 }
 
+/* ACKs take as long as the world lets them. */
+void fabric_qp_want_ack(const struct qp *qp)
+{
+	if (qp->state != QP_RTS && qp->state != QP_ERR)
+		world_fail(qp->world, "HOST", "qp_want_ack in state %d", qp->state);
+}
+
 void fabric_qp_error(struct qp *qp)
 {
 	if (qp->state >= QP_ERR)

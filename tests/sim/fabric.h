@@ -186,6 +186,7 @@ int fabric_qp_create(struct device *device, uint64_t link_ref, uint32_t depth, u
 int fabric_qp_connect(struct qp *qp, const struct smcr_qp_peer *peer);
 int fabric_qp_start(struct qp *qp, uint32_t psn, uint32_t retry_ms);
 void fabric_qp_set_retry(struct qp *qp, uint32_t retry_ms);
+void fabric_qp_want_ack(const struct qp *qp);
 void fabric_qp_error(struct qp *qp);
 void fabric_qp_destroy(struct qp *qp);
 int fabric_mr_register(struct qp *qp, void *addr, size_t len, bool remote, struct mr **ret_mr);

@@ -123,6 +123,12 @@ static void op_qp_set_retry(void *ctx, void *qp, uint32_t retry_ms)
 	fabric_qp_set_retry(qp, retry_ms);
 }
 
+static void op_qp_want_ack(void *ctx, void *qp)
+{
+	(void)ctx;
+	fabric_qp_want_ack(qp);
+}
+
 static void op_qp_error(void *ctx, void *qp)
 {
 	(void)ctx;
@@ -230,6 +236,7 @@ static const struct smcr_rdma_ops rdma_ops = {
 	.qp_connect = op_qp_connect,
 	.qp_start = op_qp_start,
 	.qp_set_retry = op_qp_set_retry,
+	.qp_want_ack = op_qp_want_ack,
 	.qp_error = op_qp_error,
 	.qp_heard = op_qp_heard,
 	.qp_destroy = op_qp_destroy,

@@ -134,6 +134,41 @@ static void active_shutdown(void **state)
 	PROVES("CLOSE-1");
 }
 
+/* End of file waits for the completions, so the RNIC is asked to hurry them, once for each CDC.
+ * While data wait for the window nothing is asked. */
+static void end_hurries_completions(void **state)
+{
+	(void)state;
+	struct connfix *f = active();
+	connfix_write(f, 100);
+	assert_int_equal(f->acks_wanted, 0);
+	smcr_conn_shutdown(f->conn);
+	assert_int_equal(f->acks_wanted, 1);
+	smcr_conn_close(f->conn, false);
+	assert_int_equal(f->acks_wanted, 1);
+	connfix_complete(f);
+	assert_int_equal(f->acks_wanted, 1);
+	connfix_free(f);
+
+	f = active();
+	connfix_write(f, 20000); /* the element has 10000 */
+	smcr_conn_close(f->conn, false);
+	assert_int_equal(f->acks_wanted, 0);
+	connfix_complete(f);
+	connfix_peer_reads_all(f);
+	connfix_peer_cdc(f);
+	connfix_complete(f);
+	connfix_peer_reads_all(f);
+	connfix_peer_cdc(f);
+	assert_int_equal(f->acks_wanted, 1);
+	connfix_free(f);
+
+	f = active();
+	smcr_conn_close(f->conn, false); /* nothing is outstanding */
+	assert_int_equal(f->acks_wanted, 0);
+	connfix_free(f);
+}
+
 /* Data that wait for a window are sent before D. D also waits for completions of CDCs, not only of
  * writes. */
 static void active_shutdown_window_closed(void **state)
@@ -696,6 +731,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(closed_rendezvous_complete),
 		cmocka_unit_test(active_shutdown),
+		cmocka_unit_test(end_hurries_completions),
 		cmocka_unit_test(active_shutdown_window_closed),
 		cmocka_unit_test(active_shutdown_while_reading),
 		cmocka_unit_test(active_close_unread),

@@ -304,6 +304,21 @@ static void silence_everywhere_costs_no_link(void **state)
 	assert_int_equal(links_of(&b).active, 2);
 }
 
+/* End of file has to wait until the data are acknowledged. So a packet that asks for the ACK leaves
+ * behind the data and their CDC. */
+static void end_of_data_asks_for_an_ack(void **state)
+{
+	(void)state;
+	int used = strcmp(links_of(&b).in_use.device_name, "soft:t1") ? 1 : 0;
+	uint64_t before = packets(&b, used, false);
+	send_data(&b, 100, 8);
+	smcr_conn_shutdown(b.conn);
+	turn(&b);
+	assert_int_equal(packets(&b, used, false) - before, 3);
+	TURN_UNTIL(readable(&a) == 100, turn(&a); turn(&b));
+	expect_data(&a, 100, 8);
+}
+
 /* ADD LINK of version 2, which has added the second link, is too long to be posted inline, and too
  * long for receive buffers of version 1. */
 static void long_messages(void **state)
@@ -439,6 +454,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(failover_message_comes_after_what_has_arrived),
 		CASE(silence_everywhere_costs_no_link),
+		CASE(end_of_data_asks_for_an_ack),
 		CASE(silence_of_one_link_costs_it),
 		CASE(taps_see_what_passes),
 		cmocka_unit_test_setup_teardown(long_messages, setup_version_2, teardown),

@@ -588,6 +588,72 @@ static void credits(void **state)
 	expect_done(5, 5, RNIC_WC_SUCCESS);
 }
 
+/* The user waits for completions: a WRITE without bytes asks the peer for an ACK at once. One is
+ * under way at most, and the user is not told of it. Only a soft RNIC puts ACKs off, and the first
+ * packet that comes tells of one. */
+static void asks_for_an_ack(void **state)
+{
+	(void)state;
+	assert_int_equal(post_send(0), 0);
+	rnic_qp_want_ack(side.qp); /* the peer is not known */
+	expect_packet(0, ROCE_SEND_ONLY);
+	expect_no_more_than(1);
+	ack(0);
+	expect_done(0, 0, RNIC_WC_SUCCESS);
+	rnic_qp_want_ack(side.qp); /* nothing is outstanding */
+	expect_no_more_than(1);
+
+	assert_int_equal(post_send(1), 0);
+	rnic_qp_want_ack(side.qp);
+	expect_packet(1, ROCE_SEND_ONLY);
+	struct roce_packet p = expect_packet(2, ROCE_WRITE_ONLY);
+	assert_int_equal(p.payload_len, 0);
+	assert_int_equal(p.reth.length, 0);
+	assert_true(p.bth.ack_req);
+	assert_int_equal(post_send(2), 0);
+	rnic_qp_want_ack(side.qp);
+	expect_packet(3, ROCE_SEND_ONLY);
+	expect_no_more_than(4);
+	ack(1);
+	expect_done(1, 1, RNIC_WC_SUCCESS);
+	expect_no_more_than(4);
+	ack(2);
+	expect_packet(4, ROCE_WRITE_ONLY);
+	ack(4);
+	expect_done(2, 2, RNIC_WC_SUCCESS);
+	rnic_side_idle(base, 5);
+	expect_no_more_than(5);
+	assert_int_equal(side.num_sends, 3);
+}
+
+/* What asks for an ACK takes no place of the user's, and ends with the queue pair without a
+ * completion. */
+static void asking_takes_no_place(void **state)
+{
+	(void)state;
+	assert_int_equal(post_send(0), 0);
+	expect_packet(0, ROCE_SEND_ONLY);
+	ack(0);
+	expect_done(0, 0, RNIC_WC_SUCCESS);
+	assert_int_equal(post_send(1), 0);
+	rnic_qp_want_ack(side.qp);
+	expect_packet(2, ROCE_WRITE_ONLY);
+	for (uint64_t i = 2; i <= 64; i++)
+		assert_int_equal(post_send(i), 0);
+	assert_int_equal(post_send(65), -ENOMEM);
+	rnic_qp_want_ack(side.qp);
+	ack(65); /* all but the one that asks for the rest */
+	assert_true(rnic_side_wait(base, &side.num_sends, 65, PATIENCE));
+	rnic_side_idle(base, 5);
+	assert_int_equal(side.num_sends, 65);
+	for (uint64_t i = 65; i < 65 + 64; i++)
+		assert_int_equal(post_send(i), 0);
+	rnic_qp_want_ack(side.qp);
+	rnic_qp_error(side.qp);
+	assert_true(rnic_side_wait(base, &side.recv_errors, 1, PATIENCE));
+	assert_int_equal(side.num_sends, 65 + 64);
+}
+
 static void own_memory_errors(void **state)
 {
 	(void)state;
@@ -764,6 +830,8 @@ int main(void)
 		CONNECTED(receiver_not_ready),
 		CONNECTED(receiver_not_ready_limit),
 		CONNECTED(credits),
+		CONNECTED(asks_for_an_ack),
+		CONNECTED(asking_takes_no_place),
 		CONNECTED(own_memory_errors),
 		CONNECTED(error_flushes),
 		CONNECTED(destroyed_in_callback),

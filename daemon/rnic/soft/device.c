@@ -479,6 +479,7 @@ const struct rnic_backend rnic_soft_backend = {
 	.qp_connect = soft_qp_connect,
 	.qp_start = soft_qp_start,
 	.qp_set_retry = soft_qp_set_retry,
+	.qp_want_ack = soft_qp_want_ack,
 	.qp_error = soft_qp_user_error,
 	.qp_destroy = soft_qp_destroy,
 	.post_send = soft_qp_post_send,

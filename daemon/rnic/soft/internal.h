@@ -175,6 +175,7 @@ struct soft_wqe {
 	uint32_t packets;      /* at least one */
 	uint64_t send_ordinal; /* of a SEND: how many SENDs were posted before it */
 	bool one_message;      /* FIRST/MIDDLE/LAST packets, not one ONLY message a packet */
+	bool own;              /* the user did not post it, and is not told of it */
 	uint8_t inline_data[RNIC_MAX_INLINE];
 };
 
@@ -193,6 +194,8 @@ struct soft_requester {
 	bool window_full; /* the window, and not the user, limits how much is sent */
 	bool stuck;       /* packet `next` cannot be sent; fails when those before are acked */
 	bool timed_out;   /* the timer has fired, and nothing was sent or acknowledged since */
+	bool ack_wanted;  /* the user waits for all that it has posted */
+	bool asking;      /* a request that asks for an ACK at once is in the queue */
 	uint64_t sends_posted, sends_acked;
 	bool credits_known;
 	uint64_t send_limit;   /* ordinal of the first SEND for which the peer has no buffer */
@@ -214,6 +217,8 @@ void soft_requester_start(struct soft_qp *qp, const struct rnic_qp_send_params *
 void soft_requester_set_retry(struct soft_qp *qp, unsigned int retry_ms);
 void soft_requester_free(struct soft_requester *rq);
 int soft_requester_post(struct soft_qp *qp, const struct rnic_send_wr *wr, size_t n);
+/** Have the peer acknowledge at once what was posted until now. */
+void soft_requester_want_ack(struct soft_qp *qp);
 /** Can an ACKNOWLEDGE with this PSN be about a packet that is under way? */
 bool soft_requester_awaits(const struct soft_qp *qp, uint32_t psn);
 /** Would soft_requester_transmit() send something now? */
@@ -335,6 +340,7 @@ int soft_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params,
 int soft_qp_connect(struct rnic_qp *qp, const struct rnic_qp_peer *peer);
 int soft_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
 void soft_qp_set_retry(struct rnic_qp *qp, unsigned int retry_ms);
+void soft_qp_want_ack(struct rnic_qp *qp);
 void soft_qp_user_error(struct rnic_qp *qp);
 void soft_qp_destroy(struct rnic_qp *qp);
 /** The device closes: free the QPs that were destroyed and still answer. */

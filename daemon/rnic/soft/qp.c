@@ -195,6 +195,17 @@ void soft_qp_set_retry(struct rnic_qp *base, unsigned int retry_ms)
 		soft_requester_set_retry(qp, retry_ms);
 }
 
+/* Other RNICs acknowledge at once. */
+void soft_qp_want_ack(struct rnic_qp *base)
+{
+	struct soft_qp *qp = soft_qp_of(base);
+	if (qp->state != SOFT_QP_RTS || !qp->peer_is_soft)
+		return;
+	soft_requester_want_ack(qp);
+	soft_qp_busy(qp);
+	soft_device_kick(qp->dev);
+}
+
 void soft_qp_busy(struct soft_qp *qp)
 {
 	if (qp->busy || qp->dead)

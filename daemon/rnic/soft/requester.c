@@ -30,10 +30,13 @@
 /* Packets that one QP sends before the next QP has its turn. */
 #define QUANTUM 384
 
+/* Places in the send queue that the user does not have: for ask_for_ack(). */
+#define OWN_REQUESTS 1
+
 int soft_requester_init(struct soft_requester *rq, unsigned int depth)
 {
-	rq->depth = depth;
-	rq->wqes = calloc(depth, sizeof(*rq->wqes));
+	rq->depth = depth + OWN_REQUESTS;
+	rq->wqes = calloc(rq->depth, sizeof(*rq->wqes));
 	return rq->wqes ? 0 : -ENOMEM;
 }
 
@@ -70,6 +73,7 @@ static void post_one(struct soft_qp *qp, const struct rnic_send_wr *wr)
 	struct soft_requester *rq = &qp->rq;
 	struct soft_wqe *wqe = wqe_at(rq, rq->count++);
 	wqe->wr = *wr;
+	wqe->own = false;
 	wqe->length = 0;
 	for (unsigned int i = 0; i < wr->num_sge; i++) {
 		if (wr->flags & RNIC_SEND_INLINE)
@@ -93,11 +97,32 @@ static void post_one(struct soft_qp *qp, const struct rnic_send_wr *wr)
 int soft_requester_post(struct soft_qp *qp, const struct rnic_send_wr *wr, size_t n)
 {
 	struct soft_requester *rq = &qp->rq;
-	if (n > rq->depth - rq->count - qp->send_wcs)
+	if (n > rq->depth - OWN_REQUESTS - (rq->count - rq->asking) - qp->send_wcs)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		post_one(qp, &wr[i]);
 	return 0;
+}
+
+/* A WRITE without bytes changes nothing, and the peer acknowledges it at once. One for all that was
+ * posted is enough, so the next waits for the ACK of the one before. */
+static void ask_for_ack(struct soft_qp *qp)
+{
+	struct soft_requester *rq = &qp->rq;
+	if (!rq->ack_wanted || rq->asking)
+		return;
+	rq->ack_wanted = false;
+	if (rq->acked == rq->end)
+		return;
+	post_one(qp, &(struct rnic_send_wr){ .opcode = RNIC_WR_RDMA_WRITE });
+	wqe_at(rq, rq->count - 1)->own = true;
+	rq->asking = true;
+}
+
+void soft_requester_want_ack(struct soft_qp *qp)
+{
+	qp->rq.ack_wanted = true;
+	ask_for_ack(qp);
 }
 
 /* ---- sending */
@@ -384,7 +409,9 @@ static void complete_head(struct soft_qp *qp, enum rnic_wc_status status)
 {
 	struct soft_requester *rq = &qp->rq;
 	struct soft_wqe *wqe = wqe_at(rq, 0);
-	if (status != RNIC_WC_SUCCESS || wqe->wr.flags & RNIC_SEND_SIGNALED)
+	if (wqe->own)
+		rq->asking = false;
+	else if (status != RNIC_WC_SUCCESS || wqe->wr.flags & RNIC_SEND_SIGNALED)
 		soft_qp_complete(qp, &(struct rnic_wc){ .status = status,
 							.wr_id = wqe->wr.wr_id,
 							.length = wqe->length });
@@ -416,6 +443,7 @@ static void advance(struct soft_qp *qp, uint64_t packet)
 	rq->progress_at = now;
 	while (rq->count > 0 && wqe_at(rq, 0)->first + wqe_at(rq, 0)->packets <= packet)
 		complete_head(qp, RNIC_WC_SUCCESS);
+	ask_for_ack(qp);
 	/* The answer may cover packets that were going to be sent again. */
 	if (rq->next < packet) {
 		rq->next = packet;
