@@ -109,6 +109,8 @@ static void post(struct run *run)
 	};
 	if (rnic_post_send(&run->qp->base, &wr, 1) == 0)
 		run->posted++;
+	if (kind & 8)
+		rnic_qp_want_ack(&run->qp->base);
 }
 
 /* ---- the peer */
