@@ -51,34 +51,29 @@ enum smcr_contact {
 
 enum smcr_contact smcr_clc_classify(bool first_contact_flag, bool matches_active_link);
 
-/* ---- clc.c ---- */
+/* ---- clc.c: begin, wait, end without SMC-R ---- */
 
+/** Has the first contact of this connection passed the point of no return? */
+bool smcr_clc_committed(const struct smcr_conn *conn);
 /** Decline and end in FALLBACK. The caller has checked smcr_clc_decline_window(). Frees the
  * connection. */
 void smcr_clc_decline(struct smcr_conn *conn, enum smcr_reason reason, bool out_of_sync);
+/** Decline if the rules allow it, at once or later, else fail. May free the connection. */
+void smcr_clc_quit(struct smcr_conn *conn, enum smcr_reason reason, int error);
+/** Decline a Proposal because no packet gets through to the peer. Frees the connection. */
+void smcr_clc_skip(struct smcr_conn *conn);
+/** End in FALLBACK without sending a Decline: plain TCP at once (ERR-2, GEN-4). Frees the
+ * connection. */
+void smcr_clc_fall_back(struct smcr_conn *conn, uint32_t reason, uint32_t peer_reason,
+			bool path_dead);
 /** End in FAILED: the host breaks the TCP connection. Frees the connection. */
 void smcr_clc_fail(struct smcr_conn *conn, int error, enum smcr_reason reason);
-
 /** End in FALLBACK inside smcr_conn_start(): Decline now, raise the event in the next
  * smcr_engine_run().
  */
 void smcr_clc_start_outcome(struct smcr_conn *conn, enum smcr_reason reason);
-
-/** The network that the TCP connection uses. */
-struct smcr_prefix smcr_clc_own_lan(const struct smcr_conn *conn);
-/** An active RNIC on the network that the TCP connection uses, rather the one with the connection's
- * own address; or NULL. `ipv4`: its GID must be one that version 2 can use. */
-struct smcr_device *smcr_clc_choose_device(const struct smcr_conn *conn, bool ipv4);
-/** Size code of the element that the connection should have. */
-uint8_t smcr_clc_element_bsize(const struct smcr_conn *conn);
-/** May one more first contact with the peer begin? If not, that is counted. */
-bool smcr_clc_may_begin_group(const struct smcr_conn *conn);
-/** Take an element of an RMB and a send buffer in conn->lgr, adding slabs as needed. */
-int smcr_clc_take_memory(struct smcr_conn *conn);
-/** The reason for the peer why smcr_clc_take_memory() failed with `rc`. */
-enum smcr_reason smcr_clc_memory_reason(int rc);
-/** Is the peer's TCP address one of this host's RNICs, although its peer ID is not ours? */
-bool smcr_clc_is_impostor(const struct smcr_conn *conn, const uint8_t peer_id[SMCR_PEER_ID_LEN]);
+/** Raise the event that was decided before. Frees the connection. */
+void smcr_clc_tell_outcome(struct smcr_conn *conn);
 /** Wait for a CLC message (ERR-10). */
 void smcr_clc_await(struct smcr_conn *conn, enum smcr_rv_step step);
 /** The peer has sent its message and waits for ours. */
@@ -90,8 +85,36 @@ void smcr_clc_owe(struct smcr_conn *conn, enum smcr_rv_step step);
 void smcr_clc_proceed(struct smcr_conn *conn, enum smcr_rv_step step);
 /** Send a CLC message on the TCP connection. */
 void smcr_clc_send(struct smcr_conn *conn, const uint8_t *msg, size_t len);
+
+/* ---- clc_steps.c: what both roles do ---- */
+
+/** Is the peer's TCP address one of this host's RNICs, although its peer ID is not ours? */
+bool smcr_clc_is_impostor(const struct smcr_conn *conn, const uint8_t peer_id[SMCR_PEER_ID_LEN]);
+/** The network that the TCP connection uses. */
+struct smcr_prefix smcr_clc_own_lan(const struct smcr_conn *conn);
+/** An active RNIC on the network that the TCP connection uses, rather the one with the connection's
+ * own address; or NULL. `ipv4`: its GID must be one that version 2 can use. */
+struct smcr_device *smcr_clc_choose_device(const struct smcr_conn *conn, bool ipv4);
+/** May one more first contact with the peer begin? If not, that is counted. */
+bool smcr_clc_may_begin_group(const struct smcr_conn *conn);
 /** Send Accept or Confirm with the credentials of conn->rv.link and of the own element. */
 void smcr_clc_send_credentials(struct smcr_conn *conn, uint8_t type);
+/** First contact: learn the peer's RMB from its CLC message (RKEY-12). */
+int smcr_clc_learn_rmb(struct smcr_link *link, const struct smcr_clc_accept *msg);
+/** Enter phase OPEN, writing on `link`. May free the connection. */
+void smcr_clc_open(struct smcr_conn *conn, struct smcr_link *link);
+
+/* ---- clc_memory.c: the own element and send buffer ---- */
+
+/** Size code of the element that the connection should have. */
+uint8_t smcr_clc_element_bsize(const struct smcr_conn *conn);
+/** Take an element of an RMB and a send buffer in conn->lgr, adding slabs as needed. */
+int smcr_clc_take_memory(struct smcr_conn *conn);
+/** The reason for the peer why smcr_clc_take_memory() failed with `rc`. */
+enum smcr_reason smcr_clc_memory_reason(int rc);
+
+/* ---- clc_contest.c: the peer's element ---- */
+
 /** Take the peer's element, token and RMB from its Accept or Confirm; the RMB must be known on
  * `link` (NULL: on a link that is gone). If another connection of ours uses the element or the
  * alert token, and the peer does not know that connection any more, the connection is reset
@@ -104,10 +127,6 @@ int smcr_clc_claim_element(struct smcr_conn *conn, struct smcr_link *link,
 /** smcr_clc_claim_element() returned -EBUSY: try again with the same message until it returns
  * something else. */
 void smcr_clc_contest(struct smcr_conn *conn, const struct smcr_clc_accept *msg);
-/** First contact: learn the peer's RMB from its CLC message (RKEY-12). */
-int smcr_clc_learn_rmb(struct smcr_link *link, const struct smcr_clc_accept *msg);
-/** Enter phase OPEN, writing on `link`. May free the connection. */
-void smcr_clc_open(struct smcr_conn *conn, struct smcr_link *link);
 
 /* ---- clc_agree.c: what both sides agree on (docs/version-2.md) ---- */
 
@@ -138,9 +157,14 @@ void smcr_clc_fill_v2(const struct smcr_conn *conn, struct smcr_clc_accept *msg)
 uint32_t smcr_clc_diagnosis(enum smcr_reason reason);
 
 /* Called by the rest of the engine. Each may free the connection. */
-/** The engine stops (TERM-1). */
+
+/** The engine stops (TERM-1). clc.c */
 void smcr_clc_shutdown(struct smcr_conn *conn);
+/** Something has happened to the TCP connection. clc_input.c */
 void smcr_clc_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event);
+
+/* ---- clc_group.c: what the link group tells ---- */
+
 /** Client: the server has deleted the whole group. If its first contact could still fall back, the
  * connection leaves the group and waits for the server's CLC message. */
 void smcr_clc_group_deleted(struct smcr_lgr *lgr);
