@@ -151,6 +151,21 @@ static void end_hurries_completions(void **state)
 	connfix_free(f);
 
 	f = active();
+	smcr_conn_shutdown(f->conn); /* D goes at once */
+	assert_int_equal(f->acks_wanted, 0);
+	smcr_conn_close(f->conn, false);
+	assert_int_equal(f->acks_wanted, 1);
+	connfix_free(f);
+
+	f = active();
+	connfix_write(f, 100);
+	smcr_conn_shutdown(f->conn);
+	connfix_complete(f); /* D goes */
+	smcr_conn_close(f->conn, false);
+	assert_int_equal(f->acks_wanted, 2);
+	connfix_free(f);
+
+	f = active();
 	connfix_write(f, 20000); /* the element has 10000 */
 	smcr_conn_close(f->conn, false);
 	assert_int_equal(f->acks_wanted, 0);
