@@ -167,10 +167,10 @@ void smcr_clc_skip(struct smcr_conn *conn)
 }
 
 /** The own Decline is sent: wait for a Decline of the peer that crosses it (A52). */
-static void await_crossing(struct smcr_conn *conn)
+static void await_crossing(struct smcr_conn *conn, const struct smcr_lgr *declined)
 {
 	struct smcr_lgr *lgr = first_group(conn);
-	memcpy(conn->rv.decliner, conn->lgr->peer_id, SMCR_PEER_ID_LEN);
+	memcpy(conn->rv.decliner, declined->peer_id, SMCR_PEER_ID_LEN);
 	smcr_conn_detach(conn);
 	conn->rv.step = SMCR_RV_DECLINED;
 	/* C.2: a Decline ends in plain TCP, however long the rendezvous has taken. */
@@ -181,14 +181,14 @@ static void await_crossing(struct smcr_conn *conn)
 
 void smcr_clc_decline(struct smcr_conn *conn, enum smcr_reason reason, bool out_of_sync)
 {
-	bool llc = conn->rv.step == SMCR_RV_LLC && conn->lgr;
-	bool path_dead = llc && conn->lgr->path_dead;
+	const struct smcr_lgr *lgr = conn->rv.step == SMCR_RV_LLC ? conn->lgr : NULL;
+	bool path_dead = lgr && lgr->path_dead;
 	send_decline(conn, reason, out_of_sync);
 	conn->rv.outcome = (struct smcr_conn_event){ .type = SMCR_CONN_FALLBACK,
 						     .reason = reason,
 						     .path_dead = path_dead };
-	if (llc)
-		await_crossing(conn);
+	if (lgr)
+		await_crossing(conn, lgr);
 	else
 		smcr_clc_tell_outcome(conn);
 }

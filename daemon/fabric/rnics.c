@@ -398,7 +398,9 @@ static size_t close_unwanted(struct rnics *rnics, struct config_notes *notes)
 	const struct config *config = rnics->params.config;
 	struct fabric *fabric = rnics->params.fabric;
 	struct names names = all_names(fabric);
-	size_t stay = !names.name; /* try again later */
+	size_t stay = 0;
+	if (!names.name)
+		return 1; /* try again later */
 	for (size_t i = 0; config->num_rnics > 0 && i < names.num; i++) {
 		const char *name = names.name[i];
 		if (is_named(config, name))
