@@ -137,7 +137,7 @@ static void note_received(int fd)
 /* Who receives it, perhaps this process, has another descriptor of it. */
 static void note_passed(int fd)
 {
-	pre_path_copied(fd, -1);
+	pre_path_passed(fd);
 }
 
 /* Does the message ask for bytes only? */

@@ -245,7 +245,7 @@ int pre_accept(int fd, struct sockaddr *addr, socklen_t *len, enum pre_policy po
 		int rc = sys_result(pre_next.accept(fd, addr, len));
 		const struct incoming in = { .listener = fd, .fd = rc, .policy = policy };
 		if (rc >= 0)
-			pre_path_forget(rc); /* the number's last owner */
+			pre_path_note_socket(rc);
 		if (rc < 0 || take(&in))
 			return rc;
 		if (len)
@@ -260,7 +260,7 @@ int pre_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, enum p
 		int rc = sys_result(pre_next.accept4(fd, addr, len, flags));
 		const struct incoming in = { .listener = fd, .fd = rc, .policy = policy };
 		if (rc >= 0)
-			pre_path_forget(rc); /* the number's last owner */
+			pre_path_note_socket(rc);
 		if (rc < 0 || take(&in))
 			return rc;
 		if (len)

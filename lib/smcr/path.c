@@ -8,9 +8,9 @@
 #include "lib/smcr/sys.h"
 
 /*
- * A slot holds 0; or, for a socket that is alone, PRE_PATH_ALONE; or, for a pair end,
- * PRE_PATH_NONE; or EXPECTED and the count of bytes moved, as long as it has no memory; or ASKING,
- * while its memory is asked for; or the address of a struct pre_path.
+ * A slot holds 0; or, for a pair end, PRE_PATH_NONE; or EXPECTED and the count of bytes moved, as
+ * long as it has no memory; or ASKING, while its memory is asked for; or the address of a struct
+ * pre_path.
  */
 #define EXPECTED   1u
 #define ASKING     2u
@@ -28,6 +28,15 @@
 _Static_assert(_Alignof(struct pre_path) > KIND, "an address leaves room for the kind");
 
 _Atomic uintptr_t pre_path_slots[PRE_PATH_SLOTS];
+
+/* Who else may have a socket or pair end, as far as the library has seen. */
+enum holders {
+	UNKNOWN, /* the process may have duplicates */
+	ALONE,   /* nobody */
+	PASSED,  /* others */
+};
+static _Atomic uint8_t holders[PRE_PATH_SLOTS];
+
 static struct pre_path paths[PRE_PATH_SLOTS];
 
 static bool is_path(uintptr_t slot)
@@ -81,8 +90,41 @@ static uintptr_t set_slot(int fd, uintptr_t slot)
 	return before;
 }
 
+static enum holders holders_of(int fd)
+{
+	return (unsigned int)fd < PRE_PATH_SLOTS ? (enum holders)atomic_load(&holders[fd])
+						 : UNKNOWN;
+}
+
+static void set_holders(int fd, enum holders now)
+{
+	if ((unsigned int)fd < PRE_PATH_SLOTS && holders_of(fd) != now)
+		atomic_store(&holders[fd], (uint8_t)now);
+}
+
+bool pre_path_is_alone(int fd)
+{
+	return holders_of(fd) == ALONE;
+}
+
+bool pre_path_was_passed(int fd)
+{
+	return holders_of(fd) == PASSED;
+}
+
+void pre_path_keep_alone(int fd)
+{
+	set_holders(fd, ALONE);
+}
+
+void pre_path_passed(int fd)
+{
+	set_holders(fd, PASSED);
+}
+
 void pre_path_forget(int fd)
 {
+	set_holders(fd, UNKNOWN);
 	if (pre_path_slot(fd) != 0)
 		set_slot(fd, 0);
 }
@@ -100,7 +142,8 @@ void pre_path_note_pair(int fd)
 
 void pre_path_note_socket(int fd)
 {
-	enter(fd, PRE_PATH_ALONE);
+	pre_path_forget(fd); /* the number's last owner */
+	set_holders(fd, ALONE);
 }
 
 void pre_path_forget_range(unsigned int first, unsigned int last)
@@ -133,7 +176,8 @@ void pre_path_copied(int from, int to)
 {
 	pre_path_forget(to);
 	if (pre_path_is_alone(from))
-		pre_path_forget(from);
+		set_holders(from, UNKNOWN);
+	set_holders(to, holders_of(from));
 	if (!pre_path_is_pair(from) || (unsigned int)to >= PRE_PATH_SLOTS || from == to)
 		return;
 	struct pre_path *path = held(from);

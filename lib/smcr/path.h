@@ -2,9 +2,9 @@
 /**
  * @file path.h
  * Which descriptors of this process are pair ends, which of these have memory that smcrd shares
- * (docs/data-path.md), and which sockets have one descriptor only.
+ * (docs/data-path.md), and who else may have a socket or pair end.
  *
- * A table by descriptor number, of fixed size and without locks: usable in signal handlers and by
+ * Tables by descriptor number, of fixed size and without locks: usable in signal handlers and by
  * any number of threads, and not harmed by a fork at any moment. Entries may be missing or out of
  * date. A descriptor that is missing is read and written through the kernel, which is always right.
  * For one that is found the kernel is asked before bytes are moved, since the library does not see
@@ -49,10 +49,8 @@ static inline struct path_page *pre_path_page(const struct pre_path *path)
 	return (struct path_page *)path->memory;
 }
 
-/** In the table: a pair end that will have no memory, or what was passed and may be one; a socket
- * that socket() has made. */
-#define PRE_PATH_NONE  3u
-#define PRE_PATH_ALONE 7u
+/** In the table: a pair end that will have no memory, or what was passed and may be one. */
+#define PRE_PATH_NONE 3u
 
 extern _Atomic uintptr_t pre_path_slots[PRE_PATH_SLOTS];
 
@@ -67,29 +65,31 @@ static inline uintptr_t pre_path_slot(int fd)
 static inline bool pre_path_concerns(int fd)
 {
 	uintptr_t slot = pre_path_slot(fd);
-	return slot != 0 && slot != PRE_PATH_NONE && slot != PRE_PATH_ALONE;
+	return slot != 0 && slot != PRE_PATH_NONE;
 }
 
 /** Was `fd` a pair end when it was last seen, or may it be one? Costs one load. */
 static inline bool pre_path_is_pair(int fd)
 {
-	uintptr_t slot = pre_path_slot(fd);
-	return slot != 0 && slot != PRE_PATH_ALONE;
+	return pre_path_slot(fd) != 0;
 }
 
 /** `fd` is a pair end that came by exec, which has no memory in this process, or was passed and may
  * be one. */
 void pre_path_note_pair(int fd);
 
-/** socket() has made `fd`. */
+/** socket() or accept() has made `fd`. */
 void pre_path_note_socket(int fd);
 
-/** Has socket() made `fd` in this process, and has nobody duplicated it since, as far as the
- * library has seen? */
-static inline bool pre_path_is_alone(int fd)
-{
-	return pre_path_slot(fd) == PRE_PATH_ALONE;
-}
+/** Is `fd` a socket that socket() or accept() has made in this process, or the pair end that has
+ * taken its place, and has nobody duplicated it since, as far as the library has seen? */
+bool pre_path_is_alone(int fd);
+
+/** Was `fd`, or what it is a copy of, passed to a process, perhaps this one? */
+bool pre_path_was_passed(int fd);
+
+/** Another file has taken the place of the one at `fd`, which was alone, and is alone too. */
+void pre_path_keep_alone(int fd);
 
 /** `fd` is a pair end now: its memory, if it may have some, is asked for when it has moved many
  * bytes. */
@@ -116,8 +116,10 @@ void pre_path_writes_outside(int fd);
 void pre_path_forget(int fd);
 /** The same for all numbers from `first` to `last`. */
 void pre_path_forget_range(unsigned int first, unsigned int last);
-/** `to` is a copy of `from`; -1: a copy is somewhere else, and may come back. */
+/** `to` is a copy of `from`. */
 void pre_path_copied(int from, int to);
+/** A copy of `fd` is passed to a process, perhaps this one. */
+void pre_path_passed(int fd);
 
 /**
  * Enter memory that the daemon has granted for a pair end.

@@ -79,6 +79,8 @@ bool pre_has_dup(int fd, uint64_t cookie)
 {
 	if (pre_path_is_alone(fd))
 		return false;
+	if (pre_path_was_passed(fd))
+		return true;
 	struct search search = search_dups(fd, cookie);
 	return next_dup(&search) >= 0;
 }
@@ -229,6 +231,8 @@ int pre_replace(int fd, const struct pre_file_state *state, int new_fd, bool sha
 		for (int n = next_dup(&search); n >= 0; n = next_dup(&search))
 			move_number(n, cookie, new_fd);
 	}
+	if (rc == 0 && alone)
+		pre_path_keep_alone(fd);
 	if (rc == 0 && fresh)
 		pre_path_expect(fd);
 	sys_close(new_fd);

@@ -120,6 +120,21 @@ void pre_net_expect_reset(int fd)
 	assert_int_equal(errno, ECONNRESET);
 }
 
+void pre_net_pass(int via, int fd)
+{
+	char byte = 'x';
+	struct iovec iov = { &byte, 1 };
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control,
+			      .msg_controllen = sizeof(control) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+	*c = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	assert_int_equal(sendmsg(via, &msg, 0), 1);
+}
+
 size_t pre_net_count_fds(void)
 {
 	size_t count = 0;

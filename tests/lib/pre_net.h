@@ -35,6 +35,8 @@ short pre_net_poll_now(int fd, short events);
 void pre_net_exchange(int a, int b);
 /** The next read must fail with ECONNRESET. */
 void pre_net_expect_reset(int fd);
+/** Pass a copy of `fd`, with one byte, through the Unix socket `via`. */
+void pre_net_pass(int via, int fd);
 /** Number of open descriptors of this process. */
 size_t pre_net_count_fds(void);
 

@@ -263,18 +263,15 @@ static void test_dups_are_replaced_too(void **state)
 static int pass_on(int fd)
 {
 	int ends[2], back = -1;
-	char byte = 'x';
+	char byte;
 	struct iovec iov = { &byte, 1 };
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
 	struct msghdr msg = { .msg_iov = &iov,
 			      .msg_iovlen = 1,
 			      .msg_control = control,
 			      .msg_controllen = sizeof(control) };
-	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-	*c = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
-	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-	assert_int_equal(sendmsg(ends[0], &msg, 0), 1);
+	pre_net_pass(ends[0], fd);
 	assert_int_equal(recvmsg(ends[1], &msg, 0), 1);
 	memcpy(&back, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(back));
 	close(ends[0]);
@@ -317,7 +314,11 @@ static void test_which_sockets_are_alone(void **state)
 	fd = client();
 	assert_int_equal(pre_net_connect(fd, &server), 0);
 	assert_true(pre_path_is_pair(fd));
+	assert_true(pre_path_is_alone(fd));
 	close(pre_net_accept_plain(listener));
+	copy = dup(fd);
+	assert_false(pre_path_is_alone(fd));
+	close(copy);
 	close(fd);
 }
 

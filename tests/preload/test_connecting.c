@@ -313,6 +313,30 @@ static void test_shared_pair_ends_stay(void **state)
 	close(fd);
 }
 
+/* Somebody has the pair end, whom a search for duplicates in this process does not find. */
+static void test_passed_pair_ends_stay(void **state)
+{
+	(void)state;
+	int ends[2];
+	smcrd.script->fallback = 1;
+	smcrd.script->take_back = 1;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), EINPROGRESS);
+	pre_net_pass(ends[0], fd);
+	int copy = dup2(fd, fd + 500);
+	close(fd);
+	pre_net_wait(copy, POLLOUT);
+	assert_int_equal(so_error(copy), 0);
+	assert_int_equal(pre_net_kernel_family(copy), AF_UNIX);
+	int peer = pre_net_accept_plain(listener);
+	pre_net_exchange(copy, peer);
+	close(peer);
+	close(copy);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 /* ---- duplicates */
 
 static int by_dup(int fd)
@@ -835,6 +859,7 @@ int main(void)
 		TEST(test_socket_comes_back),
 		TEST(test_socket_comes_back_by_connect),
 		TEST(test_shared_pair_ends_stay),
+		TEST(test_passed_pair_ends_stay),
 		TEST(test_outcome_at_a_duplicate),
 		TEST(test_success_is_told_at_one_duplicate),
 		TEST(test_success_is_told_in_one_process),

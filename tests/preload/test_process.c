@@ -127,17 +127,7 @@ static void test_descriptor_passing(void **state)
 		memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(got));
 		_exit(look_at(got));
 	}
-	char room[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = { 0 };
-	struct iovec iov = { (void *)(uintptr_t) "x", 1 };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = room,
-			      .msg_controllen = sizeof(room) };
-	*CMSG_FIRSTHDR(&msg) = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
-						 .cmsg_level = SOL_SOCKET,
-						 .cmsg_type = SCM_RIGHTS };
-	memcpy(CMSG_DATA(CMSG_FIRSTHDR(&msg)), &fd, sizeof(fd));
-	assert_int_equal(sendmsg(ends[0], &msg, 0), 1);
+	pre_net_pass(ends[0], fd);
 	assert_int_equal(exit_status(pid), GOOD);
 	expect_hello(peer);
 	close(ends[0]);
