@@ -50,6 +50,10 @@ int output_failure(const struct output *output, int error, const char *text)
 			 "%s; start it: systemctl start smcrd ('smcrctl doctor' tells more)", text);
 		return output_error(output, STATUS_NO_DAEMON, "no-daemon", whole);
 	}
+	if (error == -ETIMEDOUT || error == -EACCES) {
+		snprintf(whole, sizeof(whole), "%s; 'smcrctl doctor' tells what to do", text);
+		return output_error(output, STATUS_FAILED, "failed", whole);
+	}
 	if (error == -EPIPE)
 		return output_error(output, STATUS_NO_DAEMON, "no-daemon", text);
 	if (error == -EBADMSG)

@@ -197,7 +197,8 @@ static bool take_filter(const struct control *control, const struct params *para
 		return false;
 	if (!ret_filter->linkgroup || has_group(control, ret_filter->linkgroup))
 		return true;
-	refuse(refusal, ENOENT, "not-found", "there is no link group %u", ret_filter->linkgroup);
+	refuse(refusal, ENOENT, "not-found",
+	       "there is no link group %u; 'smcrctl linkgroup' lists them", ret_filter->linkgroup);
 	refusal->parameter = "linkgroup";
 	return false;
 }

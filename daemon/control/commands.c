@@ -52,11 +52,13 @@ static void refuse_missing(const struct control *control, const struct smcr_comm
 {
 	struct search search = search_for(control, command->lgr, command->link);
 	if (!search.has_lgr) {
-		refuse(refusal, ENOENT, "not-found", "there is no link group %u", command->lgr);
+		refuse(refusal, ENOENT, "not-found",
+		       "there is no link group %u; 'smcrctl linkgroup' lists them", command->lgr);
 		return;
 	}
 	bool first_is_there = !command->link || search.state;
-	refuse(refusal, ENOENT, "not-found", "link group %u has no link %u", command->lgr,
+	refuse(refusal, ENOENT, "not-found",
+	       "link group %u has no link %u; 'smcrctl link' lists them", command->lgr,
 	       command->to && first_is_there ? command->to : command->link);
 }
 

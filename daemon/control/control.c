@@ -141,7 +141,9 @@ static void refuse_change(const struct control *control, const struct method *me
 		       method->name, group);
 	else
 		refuse(refusal, EPERM, "not-permitted",
-		       "%s is for root (smcrd.conf may name an admin_group)", method->name);
+		       "%s is for root: run it as root, or name an admin_group in smcrd.conf, for "
+		       "its members",
+		       method->name);
 }
 
 /* ---- requests ---- */

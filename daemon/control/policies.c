@@ -193,7 +193,8 @@ json_t *policy_delete(struct control *control, const struct params *params, stru
 	policy_walk_rules(control->policy, 0, look, &search);
 	policy_rule_text(&rule, text);
 	if (policy_delete_rule(control->policy, &rule))
-		return refuse(refusal, ENOENT, "not-found", "there is no rule \"%.200s\"", text);
+		return refuse(refusal, ENOENT, "not-found",
+			      "there is no rule \"%.200s\"; 'smcrctl policy' lists them", text);
 	forget_configured(control->config, text);
 	return json_pack("{s:o}", "text",
 			 json_sprintf("%s: new connections do not go by it%s", text,
@@ -224,7 +225,8 @@ bool policy_take_address(const char *text, const char *name, struct smcr_addr *r
 		*ret_addr = parsed;
 		return true;
 	}
-	refuse(refusal, EINVAL, "bad-parameter", "'%.64s' is no address of a peer", text);
+	refuse(refusal, EINVAL, "bad-parameter",
+	       "'%.64s' is no address of a peer: IPv4 or IPv6, not a name", text);
 	refusal->parameter = name;
 	return false;
 }
@@ -245,7 +247,8 @@ json_t *policy_forget_place(struct control *control, const struct params *params
 	if (where.family && !where.port)
 		paths = smcr_engine_forget_paths(control->engine, &where);
 	if (n + paths == 0)
-		return refuse(refusal, ENOENT, "not-found", "nothing is remembered of that");
+		return refuse(refusal, ENOENT, "not-found",
+			      "nothing is remembered of that; 'smcrctl policy' shows what is");
 	return json_pack("{s:o, s:I}", "text",
 			 json_sprintf("%zu %s forgotten: new %s", n + paths,
 				      n + paths == 1 ? "entry is" : "entries are",

@@ -82,7 +82,8 @@ json_t *ueid_remove(struct control *control, const struct params *params, struct
 	if (!parse(params->name, ueid, refusal))
 		return NULL;
 	if (smcr_engine_remove_ueid(control->engine, ueid))
-		return refuse(refusal, ENOENT, "not-found", "there is no UEID %s", params->name);
+		return refuse(refusal, ENOENT, "not-found",
+			      "there is no UEID %s; 'smcrctl ueid' lists them", params->name);
 	bool configured = config_forget(control->config, "ueid", params->name);
 	return json_pack("{s:o}", "text",
 			 json_sprintf("UEID %s: new connections do not use it; link groups that "

@@ -619,7 +619,7 @@ bool config_put(struct config *config, const char *name, const char *text,
 				      .line = place->line };
 	bool good = setting && (!place->file || new.file);
 	if (!key)
-		refuse(&value, "there is no such key");
+		refuse(&value, "there is no such key: smcrd.conf(5) has them all");
 	else if (!good)
 		refuse(&value, "out of memory");
 	else

@@ -357,9 +357,13 @@ bool config_with(const struct config *running, const char *name, const char *val
 	const struct config_key *key = find_key(name);
 	char why[CONFIG_WHY_LEN];
 	if (!key)
-		config_note(ret_errors, "%.64s: there is no such key", name);
+		config_note(ret_errors, "%.64s: there is no such key: smcrd.conf(5) has them all",
+			    name);
 	else if (key->restart)
-		config_note(ret_errors, "%s: takes a restart", name);
+		config_note(ret_errors,
+			    "%s: takes a restart: write it into the files, then 'smcrctl drain "
+			    "--wait && systemctl restart smcrd'",
+			    name);
 	else if (key->instead)
 		config_note(ret_errors,
 			    "%s: this is a list: '%s' changes it at run time, and the files with "

@@ -256,7 +256,7 @@ captures_nothing() {
 	run -4 --separate-stderr smcrctl_on a -j capture group 99 -w "$HOSTS_DIR/none.pcap"
 	[ "$(jq -r .error.code <<<"$output")" = not-found ]
 	# shellcheck disable=SC2154
-	[ "$stderr" = "smcrctl: there is no link group 99" ]
+	[ "$stderr" = "smcrctl: there is no link group 99; 'smcrctl linkgroup' lists them" ]
 	[ ! -e "$HOSTS_DIR/none.pcap" ]
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
 	until_true 5 tcp_listens a 7001

@@ -204,8 +204,8 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 	kill -STOP "$CANNED_PID"
 	"$SMCRCTL" drain --wait 2>"$BATS_TEST_TMPDIR/drain.err" 3>&- &
 	run -1 timeout 30 "$SMCRCTL" monitor
-	[[ "$output" == *"smcrd does not answer in time" ]]
-	run -0 until_true 20 grep "smcrd does not answer in time" "$BATS_TEST_TMPDIR/drain.err"
+	[[ "$output" == *"smcrd does not answer in time; 'smcrctl doctor' tells what to do" ]]
+	run -0 until_true 20 grep "smcrd does not answer in time; 'smcrctl doctor' tells what to do" "$BATS_TEST_TMPDIR/drain.err"
 	# One that has greeted, or answered once, is waited for.
 	kill -CONT "$CANNED_PID"
 	timeout 12 "$SMCRCTL" drain --wait 3>&- &
@@ -227,7 +227,7 @@ print("full", flush=True)
 time.sleep(600)' "$SMCRD_SOCKET" >"$BATS_TEST_TMPDIR/full" 3>&- &
 	until_true 10 grep -q full "$BATS_TEST_TMPDIR/full"
 	run -1 "$SMCRCTL" info
-	[[ "$output" == *"smcrd does not answer in time" ]]
+	[[ "$output" == *"smcrd does not answer in time; 'smcrctl doctor' tells what to do" ]]
 	run -1 "$SMCRCTL" doctor
 	[[ "${lines[0]}" == "problem: smcrd does not answer within 5 s"*"systemctl restart smcrd"* ]]
 	kill $!

@@ -86,7 +86,7 @@ load common
 	until_true 10 shows a event '[.[] | select(.event == "command")] | length == 1'
 	shows a event ".[] | select(.event == \"command\") | .text | startswith(\"link.delete\") and contains(\"by uid 0\")"
 	run -4 smcrctl_on a link delete 1/99
-	shows a event '[.[] | select(.event == "command")][-1].text | endswith("link group 1 has no link 99")'
+	shows a event '[.[] | select(.event == "command")][-1].text | endswith("link group 1 has no link 99; \u0027smcrctl link\u0027 lists them")'
 	run -0 smcrctl_on a event
 	[[ "$output" == TIME* ]]
 	[[ "$output" == *"link group 1 with peer 10.77.0.2 is up"* ]]
@@ -235,6 +235,21 @@ live_events() {
 	echo "$output"
 	[[ "$output" == *"$HOSTS_DIR/a.sock"*"$SMCRD_PID_a"* ]]
 	answers a
+}
+
+@test "what is not there is named, with the command that lists what is" {
+	hosts_up 1500
+	smcrd_start a
+	run -4 smcrctl_on a link test 9/9
+	[ "$output" = "smcrctl: there is no link group 9; 'smcrctl linkgroup' lists them" ]
+	run -4 smcrctl_on a ueid remove NONE
+	[ "$output" = "smcrctl: there is no UEID NONE; 'smcrctl ueid' lists them" ]
+	run -4 smcrctl_on a policy delete deny port 1
+	[ "$output" = "smcrctl: there is no rule \"deny port 1\"; 'smcrctl policy' lists them" ]
+	run -4 smcrctl_on a policy forget 192.0.2.1
+	[ "$output" = "smcrctl: nothing is remembered of that; 'smcrctl policy' shows what is" ]
+	run -1 smcrctl_on a policy forget host.example
+	[ "$output" = "smcrctl: 'host.example' is no address of a peer: IPv4 or IPv6, not a name" ]
 }
 
 @test "where BPF is not permitted smcrd says so once and connections stay TCP" {

@@ -106,10 +106,10 @@ static void changes_are_for_administrators(void **state)
 	struct busfix *busfix = busfix_on_the_bus(state);
 	busfix_expect_error(
 		busfix_ask(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, "DeleteLinkgroup", "u", 1),
-		not_permitted, "is for root");
+		not_permitted, "is for root: run it as root, or name an admin_group in smcrd.conf");
 	busfix_expect_error(
 		busfix_ask(busfix, "/org/smcrd/link/1_1", "org.smcrd.Link1", "Disable", ""),
-		not_permitted, "is for root");
+		not_permitted, "is for root: run it as root, or name an admin_group in smcrd.conf");
 	assert_int_equal(busfix->asked, 2);
 }
 
@@ -175,7 +175,8 @@ static void commands_are_answered_when_they_have_ended(void **state)
 	assert_true(*text);
 	assert_true(busfix_find(busfix->reply, "rtt_us", "x", &rtt));
 	busfix_expect_error(busfix_ask(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, "TestLink", "uy", 1, 9),
-			    "org.smcrd.Error.NotFound", "link group 1 has no link 9");
+			    "org.smcrd.Error.NotFound",
+			    "link group 1 has no link 9; 'smcrctl link' lists them");
 }
 
 /* For example the probe of a link cannot be sent: the command fails in the turn of the event loop

@@ -319,12 +319,15 @@ static void every_error_of_every_file_is_told(void **state)
 	assert_int_equal(mkdir(dir->more_dir, 0755), 0);
 	write_file(dir->more, "# fine\nskip_seconds = -1\n");
 	assert_int_equal(load(dir->file, &config), -EINVAL);
-	static const char *const lines[] = { ":1: max_links: ",
-					     ":3: log_level: ",
-					     ":4: this is not 'key = value'",
-					     ":5: sections such as [section]",
-					     ":7: element_size_min (512K) is larger",
-					     ":8: no_such_key: there is no such key" };
+	static const char *const lines[] = {
+		":1: max_links: ",
+		":3: log_level: ",
+		":4: this is not 'key = value'",
+		":5: sections such as [section]",
+		":7: element_size_min (512K) is larger",
+		":8: no_such_key: there is no such key: smcrd.conf(5) has "
+		"them all"
+	};
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		TRIES("%s", lines[i]);
 		snprintf(place, sizeof(place), "%s%s", dir->file, lines[i]);

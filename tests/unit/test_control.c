@@ -399,17 +399,17 @@ static void missing_groups_and_links_are_named(void **state)
 		const char *request, *words;
 	} cases[] = {
 		{ "{\"method\":\"link.add\",\"params\":{\"linkgroup\":77}}",
-		  "there is no link group 77" },
+		  "there is no link group 77; 'smcrctl linkgroup' lists them" },
 		{ "{\"method\":\"link.test\",\"params\":{\"linkgroup\":1,\"link\":9}}",
-		  "link group 1 has no link 9" },
+		  "link group 1 has no link 9; 'smcrctl link' lists them" },
 		{ "{\"method\":\"link.test\",\"params\":{\"linkgroup\":77,\"link\":1}}",
-		  "there is no link group 77" },
+		  "there is no link group 77; 'smcrctl linkgroup' lists them" },
 		{ "{\"method\":\"failover\",\"params\":{\"linkgroup\":1,\"to\":8}}",
-		  "link group 1 has no link 8" },
+		  "link group 1 has no link 8; 'smcrctl link' lists them" },
 		{ "{\"method\":\"failover\",\"params\":{\"linkgroup\":1,\"from\":1,\"to\":8}}",
-		  "link group 1 has no link 8" },
+		  "link group 1 has no link 8; 'smcrctl link' lists them" },
 		{ "{\"method\":\"failover\",\"params\":{\"linkgroup\":1,\"from\":7,\"to\":8}}",
-		  "link group 1 has no link 7" },
+		  "link group 1 has no link 7; 'smcrctl link' lists them" },
 	};
 	const struct clients_asker root = { .request = 1 };
 	assert_int_equal(have_group(*state), 1);

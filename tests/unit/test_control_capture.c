@@ -151,7 +151,8 @@ static void a_group_that_is_not_there_is_refused(void **state)
 	struct controlfix *fix = *state;
 	int fd = memory_of(CAPTURE_MIN_SIZE, SEALS);
 	assert_string_equal(ask(fix, 1, 0, fd, "\"linkgroup\":99"), "not-found");
-	assert_non_null(strstr(refusal_text, "there is no link group 99"));
+	assert_non_null(
+		strstr(refusal_text, "there is no link group 99; 'smcrctl linkgroup' lists them"));
 	assert_string_equal(ask(fix, 2, 0, fd, "\"linkgroup\":2"), "not-found");
 	assert_string_equal(ask(fix, 3, 0, fd, "\"linkgroup\":1"), "");
 	close(fd);

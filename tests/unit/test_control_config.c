@@ -473,8 +473,11 @@ static void settings_that_cannot_be_set_are_refused(void **state)
 	static const struct {
 		const char *key, *value, *parameter, *words;
 	} cases[] = {
-		{ "nonsense", "1", "name", "nonsense: there is no such key" },
-		{ "socket", "/x", "value", "socket: takes a restart" },
+		{ "nonsense", "1", "name",
+		  "nonsense: there is no such key: smcrd.conf(5) has them all" },
+		{ "socket", "/x", "value",
+		  "socket: takes a restart: write it into the files, then 'smcrctl drain --wait && "
+		  "systemctl restart smcrd'" },
 		{ "rnic", "soft:eth0", "value", "'smcrctl device add, device remove'" },
 		{ "ueid", "A", "value", "'smcrctl ueid add, ueid remove'" },
 		{ "deny", "port 22", "value", "'smcrctl policy add, policy delete'" },
