@@ -55,12 +55,25 @@ static int fail(const struct capture *capture, const char *what, const char *why
 	return output_error(&capture->output, STATUS_FAILED, "failed", text);
 }
 
-/* ---- the request ---- */
-
 static bool to_stdout(const struct capture *capture)
 {
 	return !capture->options->file || !strcmp(capture->options->file, TO_STDOUT);
 }
+
+static const char *file_name(const struct capture *capture)
+{
+	return to_stdout(capture) ? "standard output" : capture->options->file;
+}
+
+static int fail_to_write(const struct capture *capture, const char *why)
+{
+	char text[SESSION_ERROR_LEN];
+	snprintf(text, sizeof(text), "cannot write the capture to %.300s: %s", file_name(capture),
+		 why);
+	return output_error(&capture->output, STATUS_FAILED, "failed", text);
+}
+
+/* ---- the request ---- */
 
 static bool parse(struct capture *capture)
 {
@@ -164,7 +177,7 @@ static int open_file(struct capture *capture)
 /* @return 0 or an exit status; if smcrd has ended the capture, the status for that */
 static int begin_file(struct capture *capture)
 {
-	const char *name = to_stdout(capture) ? "standard output" : capture->options->file;
+	const char *name = file_name(capture);
 	int error = open_file(capture);
 	if (error == -EAGAIN && capture->answered) {
 		int status = take_answer(capture);
@@ -201,7 +214,7 @@ static int take_record(struct capture *capture)
 	if (len > 0)
 		error = capture_file_add(capture->file, capture->record, (size_t)len);
 	if (error == -ENOMEM)
-		return fail(capture, "cannot write the capture", strerror(ENOMEM));
+		return fail_to_write(capture, strerror(ENOMEM));
 	if (error)
 		return output_error(&capture->output, STATUS_FAILED, "bad-reply",
 				    "smcrd writes records that this smcrctl does not understand: "
@@ -228,8 +241,8 @@ static int drain(struct capture *capture, uint64_t end)
 		return status;
 	fflush(capture->out.file);
 	if (is_problem(capture))
-		return fail(capture, "cannot write the capture",
-			    capture->out.problem ? capture->out.problem : strerror(EIO));
+		return fail_to_write(capture,
+				     capture->out.problem ? capture->out.problem : strerror(EIO));
 	capture->messages = capture_file_messages(capture->file);
 	return 0;
 }
@@ -274,7 +287,7 @@ static int end_file(struct capture *capture, int status)
 	}
 	if (capture_out_close(&capture->out) || status)
 		return status;
-	return fail(capture, "cannot write the capture", capture->out.problem);
+	return fail_to_write(capture, capture->out.problem);
 }
 
 static void tell(const struct capture *capture)

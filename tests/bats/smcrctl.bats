@@ -250,6 +250,8 @@ live_events() {
 	[ "$output" = "smcrctl: nothing is remembered of that; 'smcrctl policy' shows what is" ]
 	run -1 smcrctl_on a policy forget host.example
 	[ "$output" = "smcrctl: 'host.example' is no address of a peer: IPv4 or IPv6, not a name" ]
+	run -1 smcrctl_on a capture --seconds 1 -w /dev/full
+	[[ "$output" == *"/dev/full: No space left on device"* ]]
 }
 
 @test "where BPF is not permitted smcrd says so once and connections stay TCP" {

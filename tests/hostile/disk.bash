@@ -37,7 +37,7 @@ captured_on_disk() {
 	local status=0
 	timeout -s KILL $((10 * HOSTS_PATIENCE)) "$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/a.sock" capture --data \
 		-w "$HOSTS_DIR/disk/a.pcapng" >"$HOSTS_DIR/capture.txt" 2>&1 || status=$?
-	[ "$status" = 1 ] && grep -q 'No space left on device' "$HOSTS_DIR/capture.txt" ||
+	[ "$status" = 1 ] && grep -q 'disk/a.pcapng: No space left on device' "$HOSTS_DIR/capture.txt" ||
 		echo "failed: a capture on a full disk ends with status $status: $(tail -n 1 "$HOSTS_DIR/capture.txt")"
 }
 
