@@ -454,6 +454,13 @@ void rnics_settle(struct rnics *rnics, struct config_notes *ret_notes)
 	rnics_look(rnics);
 }
 
+static void say_there_is_none(const struct rnics *rnics)
+{
+	log_message(LOG_WARNING, "no RNIC is usable%s: connections stay TCP until %s",
+		    rnics->refusals ? ", for the reasons above" : "",
+		    rnics->refusals ? "one is" : "an Ethernet interface has an IPv4 address");
+}
+
 int rnics_new(const struct rnics_params *params, struct rnics **ret_rnics,
 	      char ret_error[RNIC_ERROR_LEN])
 {
@@ -476,8 +483,7 @@ int rnics_new(const struct rnics_params *params, struct rnics **ret_rnics,
 	if (params->config->num_rnics == 0)
 		open_what_is_there(rnics);
 	if (fabric_num_devices(params->fabric) == 0)
-		log_message(LOG_WARNING, "no RNIC is usable: connections stay TCP until an "
-					 "Ethernet interface has an IPv4 address");
+		say_there_is_none(rnics);
 	*ret_rnics = rnics;
 	return 0;
 }

@@ -75,6 +75,15 @@ static int lock_directory(const char *path, bool wait)
 	return fd;
 }
 
+static const char *what_to_do(int error)
+{
+	switch (error) {
+	case ENOENT: return "; make its directory, or choose another path";
+	case EACCES: return "; let this user write to its directory, or choose another path";
+	default: return "";
+	}
+}
+
 static int bind_and_listen(const struct unix_socket_params *params, int fd,
 			   const struct sockaddr_un *addr, char *ret_text, size_t len)
 {
@@ -85,7 +94,8 @@ static int bind_and_listen(const struct unix_socket_params *params, int fd,
 	     /* Every program may connect. Methods that change something check who calls. */
 	     chmod(addr->sun_path, 0666) < 0 || listen(fd, params->backlog) < 0)) {
 		r = -errno;
-		snprintf(ret_text, len, "cannot listen on %s: %s", addr->sun_path, strerror(-r));
+		snprintf(ret_text, len, "cannot listen on %s: %s%s", addr->sun_path, strerror(-r),
+			 what_to_do(-r));
 	}
 	if (lock >= 0)
 		close(lock);

@@ -237,6 +237,20 @@ live_events() {
 	answers a
 }
 
+@test "where each RNIC is taken, and where the socket has no directory, smcrd says what to do" {
+	hosts_up 1500
+	smcrd_start a
+	run -1 on a timeout 30 "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/none/at/all/a.sock"
+	echo "$output"
+	[[ "$output" == *"cannot bind UDP "*"address in use by smcrd (pid $SMCRD_PID_a)"* ]]
+	# Both interfaces have an address: that is not what is missing.
+	[[ "$output" == *"no RNIC is usable, for the reasons above: connections stay TCP until one is"* ]]
+	[[ "${lines[-1]}" == *"cannot listen on $HOSTS_DIR/none/at/all/a.sock: No such file or directory; make its directory, or choose another path" ]]
+	for nic in eth0 eth1; do ip -n "$HOSTS_ID-b" addr flush dev "$nic"; done
+	smcrd_start b
+	grep -q 'no RNIC is usable: connections stay TCP until an Ethernet interface has an IPv4 address' "$HOSTS_DIR/b.log"
+}
+
 @test "what is not there is named, with the command that lists what is" {
 	hosts_up 1500
 	smcrd_start a
