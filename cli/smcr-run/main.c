@@ -175,19 +175,48 @@ static bool daemon_path_fits(const char *path)
 	return strlen(path) < sizeof(((struct sockaddr_un *)NULL)->sun_path);
 }
 
+/* @param ret_owner  whose process listens; nobody's (-1) if that is not known
+ * @return 0 or a negative errno */
+static int try_address(const struct sockaddr_un *addr, socklen_t len, uid_t *ret_owner)
+{
+	struct ucred cred = { 0 };
+	socklen_t cred_len = sizeof(cred);
+	*ret_owner = (uid_t)-1;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	int error = 0;
+	if (connect(fd, (const struct sockaddr *)addr, len) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len) < 0)
+		error = -errno;
+	close(fd);
+	if (!error)
+		*ret_owner = cred.uid;
+	return error == -EAGAIN ? 0 : error; /* many wait there already: somebody listens */
+}
+
+/* Does the preload library reach smcrd where this user cannot reach the path (lib/smcr/reach.h)? */
+static bool is_at_abstract_address(const char *path)
+{
+	struct sockaddr_un addr;
+	uid_t owner;
+	int len = ipc_abstract_address(path, &addr);
+	return len > 0 && !try_address(&addr, (socklen_t)len, &owner) &&
+	       (owner == 0 || owner == getuid());
+}
+
 /* Called with -v only: programs run without the daemon, too. */
 static void report_daemon(const char *path, bool require)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	uid_t owner;
 	strcpy(addr.sun_path, path);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
-		fprintf(stderr, "smcr-run: no smcrd at %s: %s; %sconnections %s\n", path,
-			strerror(errno),
-			errno == EACCES ? "" : "until it is started (systemctl start smcrd) ",
-			require ? "fail" : "are plain TCP");
-	if (fd >= 0)
-		close(fd);
+	int error = try_address(&addr, sizeof(addr), &owner);
+	if (!error || (error != -ECONNREFUSED && is_at_abstract_address(path)))
+		return;
+	fprintf(stderr, "smcr-run: no smcrd at %s: %s; %sconnections %s\n", path, strerror(-error),
+		error == -EACCES ? "" : "until it is started (systemctl start smcrd) ",
+		require ? "fail" : "are plain TCP");
 }
 
 /** @return true: the program can use SMC-R, or the kernel will say why it cannot run; false: it
@@ -238,7 +267,9 @@ int main(int argc, char **argv)
 	if (!socket_path || !*socket_path)
 		socket_path = IPC_DEFAULT_SOCKET;
 	if (!daemon_path_fits(socket_path)) {
-		fprintf(stderr, "smcr-run: the socket path %s is too long\n", socket_path);
+		fprintf(stderr,
+			"smcr-run: the socket path %s is too long: it has at most %zu bytes\n",
+			socket_path, sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1);
 		return EXIT_OURS;
 	}
 	if (!find_library(library)) {

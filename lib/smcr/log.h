@@ -10,7 +10,9 @@
 #include <stdint.h>
 
 /** connect() has returned before the daemon knows what carries the connection. */
-#define PRE_LOG_OPEN "connected; the peer has not answered the rendezvous yet"
+#define PRE_LOG_OPEN                                                                               \
+	"connected; the peer has not answered the rendezvous yet: 'smcrctl connection' shows the " \
+	"outcome"
 
 /** Remember which file standard error is. Called once, before the program can have replaced it. */
 void pre_log_open(void);

@@ -92,7 +92,7 @@ elf() {
 	[[ $output == *"no program given"* ]]
 	run -125 "$RUN" --nonsense true
 	run -125 "$RUN" --socket "$(printf '/%.0s' $(seq 108))" true
-	[[ $output == *"too long"* ]]
+	[[ $output == *"is too long: it has at most 107 bytes"* ]]
 	run -127 "$RUN" /nonexistent/program
 	run -127 "$RUN" surely-no-such-program
 	[[ $output == *"No such file or directory"* ]]

@@ -251,6 +251,24 @@ live_events() {
 	grep -q 'no RNIC is usable: connections stay TCP until an Ethernet interface has an IPv4 address' "$HOSTS_DIR/b.log"
 }
 
+@test "a user who may not enter the directory of smcrd's socket is told so, and the user's programs use SMC-R" {
+	local nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+	two_patient_daemons
+	echo_server_on_a "$RUN"
+	chmod 700 "$HOSTS_DIR"
+	run -1 on b "${nobody[@]}" "$HOSTS_BUILD/bin/smcrctl" info
+	[ "$output" = "smcrctl: $HOSTS_DIR/b.sock: no permission to talk to smcrd; 'smcrctl doctor' tells what to do" ]
+	run -1 on b "${nobody[@]}" "$HOSTS_BUILD/bin/smcrctl" doctor
+	[[ "${lines[0]}" == *"no permission to talk to smcrd; let users reach its directory (chmod a+x), or run this as root" ]]
+	# Programs reach smcrd at its abstract address.
+	run -0 on b "${nobody[@]}" "$RUN" -v "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	[[ "$output" == *" > $SERVER:7001: SMC-R"* && "$output" != *"no smcrd at"* ]]
+	# Not where another user's process has it.
+	daemon_ends b || false
+	run -0 on b "${nobody[@]}" "$RUN" -v "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	[[ "$output" == *"smcr-run: no smcrd at $HOSTS_DIR/b.sock: Permission denied; connections are plain TCP"* ]]
+}
+
 @test "what is not there is named, with the command that lists what is" {
 	hosts_up 1500
 	smcrd_start a
