@@ -275,7 +275,7 @@ static char *device_state(const json_t *row)
 static const struct column info_columns[] = {
 	{ "version", "version" },
 	{ "pid", "pid" },
-	{ "uptime (ms)", "uptime_ms" },
+	{ "uptime", "uptime_ms", .format = table_uptime },
 	{ "socket", "socket" },
 	{ "peer id", "peer_id" },
 	{ "tcp option", NULL, .format = tcp_option },

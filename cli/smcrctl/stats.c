@@ -135,7 +135,7 @@ static void print_sizes(const json_t *tx, const json_t *rx)
 /* ---- the rest ---- */
 
 static const struct column rest_columns[] = {
-	{ "uptime (ms)", "uptime_ms" },
+	{ "uptime", "uptime_ms", .format = table_uptime },
 	{ "connections over SMC-R now", "connections.smcr_now" },
 	{ "connections sharing memory now", "connections.shared_now" },
 	{ "connections relayed now", "connections.relayed_now" },

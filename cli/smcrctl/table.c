@@ -61,6 +61,25 @@ char *table_bytes(json_int_t bytes)
 	return n < 0 ? NULL : text;
 }
 
+char *table_uptime(const json_t *row)
+{
+	const json_t *uptime_ms = json_object_get(row, "uptime_ms");
+	const unsigned long long s = (unsigned long long)json_integer_value(uptime_ms) / 1000;
+	char *text = NULL;
+	int n = -1;
+	if (!json_is_integer(uptime_ms))
+		return NULL;
+	if (s < 60)
+		n = asprintf(&text, "%llus", s);
+	else if (s < 3600)
+		n = asprintf(&text, "%llum %llus", s / 60, s % 60);
+	else if (s < 86400)
+		n = asprintf(&text, "%lluh %llum", s / 3600, s / 60 % 60);
+	else
+		n = asprintf(&text, "%llud %lluh", s / 86400, s / 3600 % 24);
+	return n < 0 ? NULL : text;
+}
+
 /* "a, b" for an array. */
 static char *array_text(const json_t *value)
 {

@@ -52,4 +52,7 @@ const json_t *table_value(const json_t *row, const struct column *column);
 /** A number of bytes in units of 1024, such as "1.2M"; below 1024 the number itself; malloc'ed. */
 char *table_bytes(json_int_t bytes);
 
+/** The key uptime_ms of a row as "59s", "3m 59s", "2h 5m" or "12d 4h"; malloc'ed, or NULL. */
+char *table_uptime(const json_t *row);
+
 #endif

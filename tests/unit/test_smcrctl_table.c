@@ -46,12 +46,6 @@ static void bytes_for_people(void **state)
 	}
 }
 
-static char *always_x(const json_t *row)
-{
-	(void)row;
-	return strdup("x");
-}
-
 static void expect_cell(const char *row, const struct column *column, const char *text)
 {
 	json_t *json = json_loads(row, JSON_DECODE_ANY, NULL);
@@ -59,6 +53,36 @@ static void expect_cell(const char *row, const struct column *column, const char
 	assert_string_equal(cell, text);
 	free(cell);
 	json_decref(json);
+}
+
+static void uptime_for_people(void **state)
+{
+	static const struct {
+		const char *row, *text;
+	} cases[] = {
+		{ "{\"uptime_ms\":0}", "0s" },
+		{ "{\"uptime_ms\":59999}", "59s" },
+		{ "{\"uptime_ms\":60000}", "1m 0s" },
+		{ "{\"uptime_ms\":3599999}", "59m 59s" },
+		{ "{\"uptime_ms\":3600000}", "1h 0m" },
+		{ "{\"uptime_ms\":86399999}", "23h 59m" },
+		{ "{\"uptime_ms\":86400000}", "1d 0h" },
+		{ "{\"uptime_ms\":10000000000}", "115d 17h" },
+		{ "{\"uptime_ms\":null}", "-" },
+		{ "{}", "-" },
+	};
+	static const struct column column = { "uptime", "uptime_ms", .format = table_uptime };
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		TRIES("%s", cases[i].row);
+		expect_cell(cases[i].row, &column, cases[i].text);
+	}
+}
+
+static char *always_x(const json_t *row)
+{
+	(void)row;
+	return strdup("x");
 }
 
 static void values_as_text(void **state)
@@ -204,6 +228,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bytes_for_people),
+		cmocka_unit_test(uptime_for_people),
 		cmocka_unit_test(values_as_text),
 		cmocka_unit_test(nothing_does_something_to_a_terminal),
 		cmocka_unit_test(the_least_important_columns_go),
