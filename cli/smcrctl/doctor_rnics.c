@@ -165,8 +165,8 @@ static void without_smcrd(struct doctor *doctor)
 			     "\ngive an interface an IPv4 address, and set it up");
 	else
 		findings_add(&doctor->findings, FINDING_OK,
-			     "%zu Ethernet interfaces are up and have an IPv4 address, for RNICs",
-			     fit);
+			     "%zu Ethernet interface%s an IPv4 address, for RNICs", fit,
+			     fit == 1 ? " is up and has" : "s are up and have");
 	/* An smcrd that does not answer has it itself. */
 	if (doctor->absent && port_is_taken())
 		findings_add(&doctor->findings, FINDING_WARNING,

@@ -182,6 +182,9 @@ works_as_tcp() {
 	# 'ip netns exec' hides the hierarchy from smcrctl, but a daemon that root starts finds it.
 	[[ "$output" == *"warning: the cgroup2 hierarchy, "*" cannot be seen from here: 'ip netns exec' hides it"* ]]
 	[[ "$output" == *"ok: 2 Ethernet interfaces are up and have an IPv4 address"* ]]
+	ip -n "$HOSTS_ID-b" link set eth1 down
+	run -1 smcrctl_on b doctor
+	[[ "$output" == *"ok: 1 Ethernet interface is up and has an IPv4 address"* ]]
 	check "$SERVER" 7001
 	[ "$reason" = no-daemon ]
 	[[ "$output" == *"start smcrd: systemctl start smcrd"* ]]
