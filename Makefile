@@ -132,22 +132,37 @@ LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
 all: $(BINS) $(LIBS)
 
-tests: all $(UNIT_BINS) $(PRELOAD_TEST_BINS) $(LIBSMCR_TEST_BINS) $(EXAMPLE_BINS) $(HELPER_BINS) $(TOOL_BINS) $(INTEROP_BINS) \
+tests: $(B)/has-test-tools all $(UNIT_BINS) $(PRELOAD_TEST_BINS) $(LIBSMCR_TEST_BINS) $(EXAMPLE_BINS) $(HELPER_BINS) $(TOOL_BINS) $(INTEROP_BINS) \
 	$(COMPAT_LIBS) $(BENCH_BINS) \
 	$(if $(SIM_SRCS),$(B)/bin/smcr-sim)
 
 # ---- objects and archives
 
-$(B)/obj/lib/%.o: lib/%.c
+# Looked for before anything is compiled, so that the first message says what to do.
+missing = { echo "make: a build needs $(1): 'sudo make $(2)' installs what is missing, on Debian 12" >&2; exit 1; }
+$(B)/has-tools:
+	@for tool in $(firstword $(CC)) $(CLANG) $(BPFTOOL) $(PKG_CONFIG); do \
+		command -v "$$tool" >/dev/null || $(call missing,$$tool,deps); \
+	done
+	@for package in $(PKGS) ncursesw; do \
+		$(PKG_CONFIG) --exists $$package || $(call missing,the headers of $$package,deps); \
+	done
+	@mkdir -p $(@D) && touch $@
+
+$(B)/has-test-tools:
+	@$(PKG_CONFIG) --exists cmocka || $(call missing,the headers of cmocka for its tests,check-deps)
+	@mkdir -p $(@D) && touch $@
+
+$(B)/obj/lib/%.o: lib/%.c | $(B)/has-tools
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(BASE_CFLAGS) $(PRELOAD_SAN_FLAGS) -fPIC -fvisibility=hidden $(CFLAGS) -c $< -o $@
 
 # What the libraries need of proto/ is built once more, position independent and unsanitized.
-$(B)/pic/%.o: %.c
+$(B)/pic/%.o: %.c | $(B)/has-tools
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(BASE_CFLAGS) $(PRELOAD_SAN_FLAGS) -fPIC -fvisibility=hidden $(CFLAGS) -c $< -o $@
 
-$(B)/obj/%.o: %.c
+$(B)/obj/%.o: %.c | $(B)/has-tools
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CFLAGS_ALL) -c $< -o $@
 
@@ -157,7 +172,7 @@ $(B)/obj/tests/unit/%.o $(B)/obj/tests/preload/%.o $(B)/obj/tests/libsmcr/%.o: C
 SKELETONS := $(patsubst daemon/rendezvous/bpf/%.bpf.c,$(B)/gen/%.skel.h,$(wildcard daemon/rendezvous/bpf/*.bpf.c))
 $(call obj,$(wildcard daemon/rendezvous/*.c)): $(SKELETONS)
 
-$(B)/gen/%.skel.h: daemon/rendezvous/bpf/%.bpf.c $(wildcard daemon/rendezvous/bpf/*.h)
+$(B)/gen/%.skel.h: daemon/rendezvous/bpf/%.bpf.c $(wildcard daemon/rendezvous/bpf/*.h) | $(B)/has-tools
 	@mkdir -p $(@D)
 	$(call say,BPF)$(CLANG) -g -O2 -Wall -Werror -target bpf -ffreestanding -ffile-prefix-map="$(CURDIR)=." -I. -I/usr/include/$(shell $(CC) -dumpmachine) \
 		-c $< -o $(B)/gen/$*.bpf.o
