@@ -27,11 +27,12 @@ name_of() {
 	[ "$1" = a ] && echo server || echo client
 }
 
-# Replace the paths of this script by those on a real host, and indent the lines.
+# Replace the paths of this script by those on a real host, leave out what doctor says of the configuration that
+# smcrd_start names to smcrd, and indent the lines.
 as_on_a_host() {
 	local socket=$HOSTS_DIR/b.sock in_table
 	printf -v in_table '%-*s  ' ${#socket} /run/smcrd/smcrd.sock
-	sed -uE "s#$socket  #$in_table#; s#$HOSTS_DIR/[ab]\.sock#/run/smcrd/smcrd.sock#g; s#$www#/srv/www#g; s#$root##g; s/(Linux [0-9.]+)-[^ ]*/\1/; s/[[:space:]]*\$//; s/^/    /; s/^ *\$//"
+	sed -uE "/^ok: smcrd reads its configuration from .* as its option --config says\$/d; s#$socket  #$in_table#; s#$HOSTS_DIR/[ab]\.sock#/run/smcrd/smcrd.sock#g; s#$www#/srv/www#g; s#$root##g; s/(Linux [0-9.]+)-[^ ]*/\1/; s/[[:space:]]*\$//; s/^/    /; s/^ *\$//"
 }
 
 text() {
