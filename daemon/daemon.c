@@ -57,6 +57,7 @@
 #define DRAIN_LOOK_US  100000 /* how often a drain checks for the last connection */
 
 struct smcrd {
+	const struct config_source *source;
 	struct config config;
 	struct event_base *base;
 	struct event *on_term, *on_int, *on_hup, *stop_check, *drain_check;
@@ -91,6 +92,7 @@ struct smcrd {
 	uint64_t stop_answer;     /* how much longer RNICs answer at the end; 0: not at all */
 	uint64_t programs_active; /* counts batches of work for programs */
 	struct waiting waiting;
+	char error[DAEMON_ERROR_LEN]; /* why smcrd cannot start */
 };
 
 /* ---- RNICs ---- */
@@ -153,7 +155,7 @@ static void on_rnic_renamed(void *ctx, const char *before, const char *now)
 		rnics_renamed(smcrd->rnics, before, now);
 }
 
-static int open_rnics(struct smcrd *smcrd, char *ret_error)
+static int open_rnics(struct smcrd *smcrd)
 {
 	struct rnics_params params = { .base = smcrd->base,
 				       .fabric = smcrd->fabric,
@@ -165,7 +167,7 @@ static int open_rnics(struct smcrd *smcrd, char *ret_error)
 	char text[RNIC_ERROR_LEN];
 	int error = rnics_new(&params, &smcrd->rnics, text);
 	if (error)
-		snprintf(ret_error, DAEMON_ERROR_LEN, "%s", text);
+		snprintf(smcrd->error, DAEMON_ERROR_LEN, "%s", text);
 	return error;
 }
 
@@ -440,12 +442,13 @@ static void open_scrape(struct smcrd *smcrd, struct config_notes *notes)
 	open_door(smcrd, SCRAPE_TCP, smcrd->config.metrics_address, notes);
 }
 
-static void start_scrape(struct smcrd *smcrd)
+static int start_scrape(struct smcrd *smcrd)
 {
 	struct config_notes notes = { .num = 0 };
 	open_scrape(smcrd, &notes);
 	log_notes(LOG_WARNING, &notes);
 	config_notes_free(&notes);
+	return 0;
 }
 
 /* ---- on the system bus ---- */
@@ -493,6 +496,12 @@ static void open_bus(struct smcrd *smcrd)
 		log_message(LOG_WARNING, "smcrd goes on without D-Bus: out of memory");
 	else
 		bus_configure(smcrd->bus, smcrd->config.dbus);
+}
+
+static int start_bus(struct smcrd *smcrd)
+{
+	open_bus(smcrd);
+	return 0;
 }
 
 static void apply(struct smcrd *smcrd, enum apply_what what, struct config *next,
@@ -592,10 +601,10 @@ static void on_slow_reload(void *ctx)
 		    RELOAD_SLOW_MS / 1000);
 }
 
-static int open_reload(struct smcrd *smcrd, const struct config_source *source)
+static int open_reload(struct smcrd *smcrd)
 {
 	const struct reload_params params = { .base = smcrd->base,
-					      .source = source,
+					      .source = smcrd->source,
 					      .loaded = on_loaded,
 					      .slow = on_slow_reload,
 					      .slow_ms = RELOAD_SLOW_MS,
@@ -683,6 +692,9 @@ static void log_start(struct smcrd *smcrd)
 
 /* ---- up ---- */
 
+/* The start is a row of steps, whose order is steps[] in bring_up(). A step returns 0, or a
+ * negative errno, which ends the start. */
+
 static void raise_descriptor_limit(void)
 {
 	struct rlimit limit;
@@ -693,7 +705,7 @@ static void raise_descriptor_limit(void)
 }
 
 /* Do what needs more privileges than smcrd needs later, and give these up. */
-static int become_modest(struct smcrd *smcrd, const struct config_source *source)
+static int become_modest(struct smcrd *smcrd)
 {
 	char copy[PATH_MAX];
 	snprintf(copy, sizeof(copy), "%s", smcrd->config.socket_path);
@@ -705,7 +717,7 @@ static int become_modest(struct smcrd *smcrd, const struct config_source *source
 	rnic_soft_note_holders();
 	int r = privileges_drop(directory);
 	if (r == 0)
-		smcrd->confined = confine(source, &smcrd->config, smcrd->files) == 0;
+		smcrd->confined = confine(smcrd->source, &smcrd->config, smcrd->files) == 0;
 	return r;
 }
 
@@ -736,21 +748,23 @@ static void choose_host_name(struct smcrd *smcrd)
 			 "%.*s", SMCR_EID_LEN, name.nodename);
 }
 
-static void open_option(struct smcrd *smcrd)
+/* smcrd serves without the option. */
+static int open_option(struct smcrd *smcrd)
 {
 	int error = rdv_option_open(smcrd->cgroup, &smcrd->option, smcrd->option_error);
 	if (!error) {
 		smcrd->option_error[0] = '\0';
-		return;
+		return 0;
 	}
 	smcrd->option = NULL;
 	log_message(LOG_WARNING, "the SMC-R TCP option cannot be used, connections stay TCP%s: %s",
 		    smcrd->config.num_capable_subnets ? " but to the capable_subnet networks" : "",
 		    smcrd->option_error);
+	return 0;
 }
 
-/* smcrd serves without it. */
-static void open_tally(struct smcrd *smcrd)
+/* smcrd serves without the counts. */
+static int open_tally(struct smcrd *smcrd)
 {
 	int error = smcrd->option ? rdv_tally_open(smcrd->option, &smcrd->tally) : 0;
 	if (!error)
@@ -760,9 +774,10 @@ static void open_tally(struct smcrd *smcrd)
 			    "connections that are plain TCP cannot be counted, smcrctl shows only "
 			    "those that were handed over: %s",
 			    strerror(-error));
+	return 0;
 }
 
-/* smcrd serves without it too, but says so. */
+/* smcrd serves without these BPF programs too, but says so. */
 static int open_egress(struct smcrd *smcrd)
 {
 	struct egress_view view;
@@ -865,10 +880,12 @@ static int open_conns(struct smcrd *smcrd)
 			       .log = write_log },
 	};
 	apply_fill_conns(&smcrd->config, &config);
-	return conns_new(&config, &smcrd->conns);
+	int error = conns_new(&config, &smcrd->conns);
+	smcrd->control.conns = smcrd->conns;
+	return error;
 }
 
-static int open_clients(struct smcrd *smcrd, char *ret_error)
+static int open_clients(struct smcrd *smcrd)
 {
 	const struct clients_config config = {
 		.base = smcrd->base,
@@ -880,7 +897,7 @@ static int open_clients(struct smcrd *smcrd, char *ret_error)
 			       .administrator = control_is_administrator,
 			       .control_gone = control_forget },
 	};
-	return clients_new(&config, &smcrd->clients, ret_error, DAEMON_ERROR_LEN);
+	return clients_new(&config, &smcrd->clients, smcrd->error, DAEMON_ERROR_LEN);
 }
 
 static void on_signal(evutil_socket_t sig, short what, void *arg);
@@ -904,61 +921,39 @@ static int open_loop(struct smcrd *smcrd)
 	return 0;
 }
 
-static int bring_up(struct smcrd *smcrd, const struct config_source *source, char *ret_error)
+static int watch_netifs(struct smcrd *smcrd)
 {
-	int error = become_modest(smcrd, source);
-	if (error) {
-		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot give up privileges: %s",
-			 strerror(-error));
-		return error;
-	}
-	error = open_loop(smcrd);
-	if (!error)
-		error = netif_watch_new(smcrd->base, on_netif_change, smcrd, &smcrd->netifs);
-	if (error) {
-		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot watch network interfaces: %s",
-			 strerror(-error));
-		return error;
-	}
-	error = hotplug_watch_new(smcrd->base, on_hotplug, smcrd, &smcrd->hotplug);
-	if (error) {
-		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot watch devices come and go: %s",
-			 strerror(-error));
-		return error;
-	}
+	return netif_watch_new(smcrd->base, on_netif_change, smcrd, &smcrd->netifs);
+}
+
+static int watch_hotplug(struct smcrd *smcrd)
+{
+	return hotplug_watch_new(smcrd->base, on_hotplug, smcrd, &smcrd->hotplug);
+}
+
+static int choose_names(struct smcrd *smcrd)
+{
 	choose_peer_id(smcrd);
 	choose_host_name(smcrd);
-	error = events_new(&smcrd->events);
-	if (!error) {
+	return 0;
+}
+
+static int open_events(struct smcrd *smcrd)
+{
+	int error = events_new(&smcrd->events);
+	if (!error)
 		events_notify(smcrd->events, event_noted, smcrd);
-		error = open_fabric(smcrd);
-	}
-	if (!error)
-		error = open_engine(smcrd);
-	if (error) {
-		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot start the engine: %s",
-			 strerror(-error));
-		return error;
-	}
-	error = open_rnics(smcrd, ret_error);
-	if (error)
-		return error;
-	open_option(smcrd);
-	open_tally(smcrd);
-	error = open_egress(smcrd);
-	if (!error)
-		error = start_heartbeat(smcrd);
-	if (error) {
-		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot keep the heartbeat: %s",
-			 strerror(-error));
-		return error;
-	}
+	return error;
+}
+
+static int start_optout(struct smcrd *smcrd)
+{
 	optout_start(&smcrd->optout, smcrd->base, smcrd->option);
-	error = open_policy(smcrd);
-	if (error) {
-		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot keep rules: %s", strerror(-error));
-		return error;
-	}
+	return 0;
+}
+
+static int open_control(struct smcrd *smcrd)
+{
 	update_option(smcrd);
 	smcrd->control = (struct control){ .config = &smcrd->config,
 					   .base = smcrd->base,
@@ -981,34 +976,59 @@ static int bring_up(struct smcrd *smcrd, const struct config_source *source, cha
 					   .waiting = &smcrd->waiting,
 					   .option_error = smcrd->option_error,
 					   .started = fabric_now() };
-	error = open_conns(smcrd);
-	if (error) {
-		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot carry connections: %s",
-			 strerror(-error));
-		return error;
+	return 0;
+}
+
+static int start_status(struct smcrd *smcrd)
+{
+	return status_start(&smcrd->status, smcrd->base, describe, smcrd);
+}
+
+/* A smcrd that cannot serve has ended before this step, and has changed nothing. */
+static int purge_neighbours(struct smcrd *smcrd)
+{
+	return netif_purge_neighbours(smcrd->netifs);
+}
+
+static int bring_up(struct smcrd *smcrd)
+{
+	static const struct {
+		int (*step)(struct smcrd *smcrd);
+		const char *cannot; /* do what, if the step fails; NULL: the step says it itself */
+	} steps[] = {
+		{ become_modest, "give up privileges" },
+		{ open_loop, "watch network interfaces" },
+		{ watch_netifs, "watch network interfaces" },
+		{ watch_hotplug, "watch devices come and go" },
+		{ choose_names, NULL },
+		{ open_events, "start the engine" },
+		{ open_fabric, "start the engine" },
+		{ open_engine, "start the engine" },
+		{ open_rnics, NULL },
+		{ open_option, NULL },
+		{ open_tally, NULL },
+		{ open_egress, "keep the heartbeat" },
+		{ start_heartbeat, "keep the heartbeat" },
+		{ start_optout, NULL },
+		{ open_policy, "keep rules" },
+		{ open_control, NULL },
+		{ open_conns, "carry connections" },
+		{ open_reload, "prepare to reload" },
+		{ start_status, "prepare to reload" },
+		{ open_clients, NULL },
+		{ purge_neighbours, "tidy neighbour entries" },
+		{ start_scrape, NULL },
+		{ start_bus, NULL },
+	};
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		int error = steps[i].step(smcrd);
+		if (error && steps[i].cannot)
+			snprintf(smcrd->error, DAEMON_ERROR_LEN, "cannot %s: %s", steps[i].cannot,
+				 strerror(-error));
+		if (error)
+			return error;
 	}
-	smcrd->control.conns = smcrd->conns;
-	error = open_reload(smcrd, source);
-	if (!error)
-		error = status_start(&smcrd->status, smcrd->base, describe, smcrd);
-	if (error) {
-		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot prepare to reload: %s",
-			 strerror(-error));
-		return error;
-	}
-	error = open_clients(smcrd, ret_error);
-	if (error)
-		return error;
-	/* Only now: a smcrd that cannot serve has ended before this, and has changed nothing. */
-	error = netif_purge_neighbours(smcrd->netifs);
-	if (error)
-		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot tidy neighbour entries: %s",
-			 strerror(-error));
-	else
-		start_scrape(smcrd);
-	if (!error)
-		open_bus(smcrd);
-	return error;
+	return 0;
 }
 
 int smcrd_new(struct config *config, const struct config_source *source, struct smcrd **ret_smcrd,
@@ -1020,6 +1040,7 @@ int smcrd_new(struct config *config, const struct config_source *source, struct 
 		snprintf(ret_error, DAEMON_ERROR_LEN, "out of memory");
 		return -ENOMEM;
 	}
+	smcrd->source = source;
 	smcrd->config = *config;
 	smcrd->cgroup = -ENOENT;
 	waiting_init(&smcrd->waiting, smcrd->config.busy_poll_us);
@@ -1027,8 +1048,9 @@ int smcrd_new(struct config *config, const struct config_source *source, struct 
 	raise_descriptor_limit();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a log or a memfd over RLIMIT_FSIZE is an error like others */
-	int error = bring_up(smcrd, source, ret_error);
+	int error = bring_up(smcrd);
 	if (error) {
+		snprintf(ret_error, DAEMON_ERROR_LEN, "%s", smcrd->error);
 		smcrd_free(smcrd);
 		return error;
 	}
