@@ -17,6 +17,7 @@
 #include "lib/smcr/replace.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
+#include "lib/smcr/usable.h"
 #include "proto/smcr/reason.h"
 
 static const char offered[] = "SMC-R offered";

@@ -20,6 +20,7 @@
 #include "lib/smcr/sys.h"
 #include "lib/smcr/unanswered.h"
 #include "lib/smcr/unasked.h"
+#include "lib/smcr/usable.h"
 #include "lib/smcr/watch.h"
 #include "proto/smcr/reason.h"
 

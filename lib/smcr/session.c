@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/smcr/session.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,80 +9,13 @@
 #include "lib/smcr/pair.h"
 #include "lib/smcr/reach.h"
 #include "lib/smcr/sys.h"
+#include "lib/smcr/usable.h"
 #include "proto/smcr/reason.h"
 
 #define RENDEZVOUS_MS 60000 /* longest wait for a rendezvous: twice the daemon's limit */
-#define ABSENT_MS     1000  /* how long a daemon that could not be reached is not tried again */
-#define FOREIGN_MS    60000 /* the same, if it is of another network namespace */
-
-#define MEMORY_MS 1000 /* limit for MEMORY requests, which are made inside read() or write() */
-#define SHOW_MS   100  /* limit for what is told inside shutdown() */
-#define LOOK_MS   500  /* how often a wait checks whether smcrd stands still */
-
-#define BARRED INT64_MAX
-
-static _Atomic int64_t
-	absent_until; /* no attempt before this time, milliseconds; 0: may be tried */
-static _Atomic int64_t foreign_until;
-static _Atomic bool looked;
-
-static bool is_shortage(int error)
-{
-	return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ENOBUFS;
-}
-
-static void note_absence(void)
-{
-	atomic_store(&absent_until, sys_now_ms() + ABSENT_MS);
-}
-
-static int open_socket(void)
-{
-	int fd = sys_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	/* A sandbox that forbids Unix sockets never ends. */
-	if (fd < 0 && !is_shortage(fd))
-		atomic_store(&absent_until, BARRED);
-	return fd;
-}
-
-static bool look(void)
-{
-	if (pre_settings.daemon_len == 0)
-		return false;
-	int fd = open_socket();
-	if (fd < 0)
-		return false;
-	int rc = pre_reach_look(fd);
-	sys_close(fd);
-	if (rc < 0)
-		note_absence();
-	else
-		atomic_store(&looked, true);
-	return rc == 0;
-}
-
-bool pre_daemon_usable(bool alive)
-{
-	int64_t until = atomic_load_explicit(&absent_until, memory_order_relaxed);
-	int64_t foreign = atomic_load_explicit(&foreign_until, memory_order_relaxed);
-	if (until == BARRED || (foreign != 0 && sys_now_ms() < foreign))
-		return false;
-	if (alive && until != 0) {
-		atomic_store(&absent_until, 0);
-		return look();
-	}
-	if (until != 0 && sys_now_ms() < until)
-		return false;
-	return atomic_load_explicit(&looked, memory_order_relaxed) || look();
-}
-
-bool pre_daemon_known(void)
-{
-	int64_t until = atomic_load_explicit(&absent_until, memory_order_relaxed);
-	int64_t foreign = atomic_load_explicit(&foreign_until, memory_order_relaxed);
-	return atomic_load_explicit(&looked, memory_order_relaxed) &&
-	       ((until == 0 && foreign == 0) || (sys_now_ms() >= until && sys_now_ms() >= foreign));
-}
+#define MEMORY_MS     1000  /* limit for MEMORY requests, which are made inside read() or write() */
+#define SHOW_MS       100   /* limit for what is told inside shutdown() */
+#define LOOK_MS       500   /* how often a wait checks whether smcrd stands still */
 
 /* One request and its answer. */
 struct session {
@@ -303,8 +235,8 @@ static int receive_answer(struct session *s)
 static int connect_to_daemon(const struct session *s)
 {
 	int rc = pre_reach_connect(s->socket, PRE_REPLY_MS);
-	if (rc < 0 && !is_shortage(rc))
-		note_absence();
+	if (rc < 0 && !pre_is_shortage(rc))
+		pre_usable_absent();
 	return rc;
 }
 
@@ -330,7 +262,7 @@ static int begin(struct session *s, uint8_t type, int limit_ms)
 	s->look_at = type == IPC_HANDOVER ? 0 : INT64_MAX;
 	if (pre_settings.daemon_len == 0)
 		return -ENAMETOOLONG;
-	s->socket = open_socket();
+	s->socket = pre_usable_socket();
 	return s->socket < 0 ? s->socket : 0;
 }
 
@@ -412,7 +344,7 @@ static enum pre_handed judge_result(struct session *s, struct pre_handover *ret_
 		ret_handover->error = error_of(s);
 		describe(ret_handover, s);
 		if (ret_handover->error == EXDEV)
-			atomic_store(&foreign_until, sys_now_ms() + FOREIGN_MS);
+			pre_usable_foreign();
 		return PRE_NOT_HANDED;
 	}
 	if (s->type != IPC_RESULT || ipc_decode_result(s->payload, s->len, &result) < 0)
@@ -515,7 +447,7 @@ int pre_ask_sockopt(int fd, struct ipc_sockopt *inout_option)
 	drop_fd(&s);
 	/* setsockopt() must not return the errors of asking the daemon. */
 	if (rc < 0)
-		return is_shortage(rc) ? rc : -ECONNRESET;
+		return pre_is_shortage(rc) ? rc : -ECONNRESET;
 	if (s.type == IPC_ERROR)
 		return -error_of(&s);
 	if (s.type != IPC_SOCKOPT || ipc_decode_sockopt(s.payload, s.len, &answer) < 0)

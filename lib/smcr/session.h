@@ -17,18 +17,6 @@
 #include "lib/smcr/policy.h"
 #include "proto/ipc/ipc.h"
 
-/**
- * Can this process probably reach the daemon? To be asked before a socket is claimed. Checks once
- * whether the process may open a Unix socket and write to the daemon's. After a failure the answer
- * is no for a second; for a minute if the daemon belongs to another network namespace; and for ever
- * if a sandbox forbids the socket.
- * @param alive  the daemon's BPF programs have just answered, so earlier failures do not count
- */
-bool pre_daemon_usable(bool alive);
-
-/** The same without checking; false if it was never checked. */
-bool pre_daemon_known(void);
-
 #define PRE_REPLY_MS 10000 /* limit for answers that the daemon gives at once */
 
 enum pre_handed {

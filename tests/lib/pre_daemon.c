@@ -21,6 +21,7 @@
 
 #include "lib/smcr/next.h"
 #include "lib/smcr/session.h"
+#include "lib/smcr/usable.h"
 #include "proto/ipc/ipc.h"
 
 #define MAX_CONNS    512

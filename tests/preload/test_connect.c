@@ -23,6 +23,7 @@
 #include "lib/smcr/path.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
+#include "lib/smcr/usable.h"
 #include "proto/smcr/reason.h"
 #include "tests/preload/fixture.h"
 

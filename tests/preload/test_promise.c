@@ -18,6 +18,7 @@
 #include "lib/smcr/promise.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
+#include "lib/smcr/usable.h"
 #include "proto/smcr/clc.h"
 #include "proto/smcr/reason.h"
 #include "tests/preload/fixture.h"

@@ -15,6 +15,7 @@
 #include "lib/smcr/pair.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
+#include "lib/smcr/usable.h"
 #include "tests/preload/fixture.h"
 
 static void lose_sight(void)
