@@ -386,6 +386,7 @@ void pre_ask_handover(int fd, enum ipc_handover_kind kind, const union ipc_addr 
 	} else {
 		handover.handed = s.given ? PRE_HANDED_LOST : PRE_NOT_HANDED;
 		handover.error = -rc;
+		handover.short_of = pre_is_shortage(rc);
 		describe(&handover, NULL);
 	}
 	drop_fd(&s);

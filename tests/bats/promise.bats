@@ -320,9 +320,9 @@ hold_synacks() {
 		exchange
 		part
 		if [ "$left" -lt 2 ]; then
-			# the claim was taken back: the next connection is plain, and accept() claims the listener again
-			tell client "connect $SERVER 7001" 'ok tcp'
-			tell server accept 'ok tcp'
+			# the listener keeps its claim
+			tell client "connect $SERVER 7001" 'ok pair'
+			tell server accept 'ok pair'
 			exchange
 			part
 		fi

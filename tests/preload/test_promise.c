@@ -596,6 +596,8 @@ static int fill_descriptors(int free_after, int fds[64])
 	return n;
 }
 
+/* The listener keeps its claim: without one, accept() would wait for a peer that was promised
+ * nothing. */
 static void test_a_process_with_few_descriptors_declines(void **state)
 {
 	(void)state;
@@ -614,6 +616,7 @@ static void test_a_process_with_few_descriptors_declines(void **state)
 		assert_true(fd >= 0);
 		assert_int_equal(pre_net_kernel_family(fd), left < 2 ? AF_INET : AF_UNIX);
 		assert_int_equal(smcrd.script->accepted, left < 2 ? 0 : 1);
+		assert_int_equal(pre_net_option.unclaims, 0);
 		if (left < 2) {
 			hear_decline(peer, SMCR_CLC_VERSION_1, SMCR_REASON_NO_DESCRIPTORS);
 			pre_net_exchange(peer, fd);
