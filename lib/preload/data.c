@@ -18,7 +18,7 @@
 size_t data_length(const struct iovec *iov, int count)
 {
 	size_t sum = 0;
-	if (count <= 0 || count > IOV_MAX)
+	if (count <= 0 || count > IOV_MAX || data_is_nowhere(iov))
 		return 0;
 	for (int i = 0; i < count; i++) {
 		if (iov[i].iov_len > SSIZE_MAX - sum)
@@ -26,6 +26,13 @@ size_t data_length(const struct iovec *iov, int count)
 		sum += iov[i].iov_len;
 	}
 	return sum;
+}
+
+bool data_message_readable(const struct msghdr *msg)
+{
+	return sys_is_readable(msg, sizeof(*msg)) && msg->msg_iovlen > 0 &&
+	       msg->msg_iovlen <= IOV_MAX &&
+	       sys_is_readable(msg->msg_iov, msg->msg_iovlen * sizeof(*msg->msg_iov));
 }
 
 size_t data_slice(const struct iovec *iov, int count, size_t at, size_t len,

@@ -15,6 +15,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -45,6 +47,15 @@ size_t data_slice(const struct iovec *iov, int count, size_t at, size_t len,
 
 /** The sum of the lengths. @return 0: the kernel has to report what is wrong */
 size_t data_length(const struct iovec *iov, int count);
+
+/** Is this an address that no program has? To ask costs nothing, as in calls that move data. */
+static inline bool data_is_nowhere(const void *at)
+{
+	return (uintptr_t)at < 4096 || (intptr_t)at < 0;
+}
+
+/** Can the library read the list of pieces of a message? To ask takes system calls. */
+bool data_message_readable(const struct msghdr *msg);
 
 /** Keep a reset that the kernel reported to a call which had moved bytes already. The kernel does
  * not report it again, so the next call does. @param error negative errno; any other error than

@@ -15,6 +15,7 @@
 #include "lib/preload/wait_all.h"
 #include "lib/smcr/calls.h"
 #include "lib/smcr/next.h"
+#include "lib/smcr/pair.h"
 #include "lib/smcr/path.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -143,7 +144,7 @@ static void note_passed(int fd)
 /* Does the message ask for bytes only? */
 static bool is_plain(const struct msghdr *msg)
 {
-	return msg && !msg->msg_name && msg->msg_controllen == 0;
+	return !data_is_nowhere(msg) && !msg->msg_name && msg->msg_controllen == 0;
 }
 
 /* A message that is received without the kernel has bytes only. */
@@ -157,16 +158,35 @@ static ssize_t bytes_only(struct msghdr *msg, ssize_t n)
 	return n;
 }
 
+/* Are there flags with which the library may receive for the program, and may it read the message?
+ * Else the kernel says what is wrong. */
+static bool may_receive_message(int fd, const struct msghdr *msg, int flags)
+{
+	const int saved = errno;
+	const bool may = (is_unusual(flags) || flags & MSG_WAITALL) && pre_pair_is_named(fd) &&
+			 data_message_readable(msg);
+	errno = saved;
+	return may;
+}
+
+/* @return false: the call is left to the kernel */
+static bool receive_message(int fd, struct msghdr *msg, int flags, ssize_t *ret)
+{
+	if (!may_receive_message(fd, msg, flags))
+		return false;
+	const size_t len = data_length(msg->msg_iov, (int)msg->msg_iovlen);
+	if (!(is_unusual(flags) && answers_receive(fd, len, flags, ret)) &&
+	    !wait_all_receive(fd, msg, flags, ret))
+		return false;
+	bytes_only(msg, *ret);
+	return true;
+}
+
 static ssize_t kernel_recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	ssize_t n;
-	if (!msg)
-		return pre_next.recvmsg(fd, msg, flags);
-	if (is_unusual(flags) && msg->msg_iovlen <= INT32_MAX &&
-	    answers_receive(fd, data_length(msg->msg_iov, (int)msg->msg_iovlen), flags, &n))
-		return bytes_only(msg, n);
-	if (wait_all_receive(fd, msg, flags, &n))
-		return bytes_only(msg, n);
+	if (receive_message(fd, msg, flags, &n))
+		return n;
 	n = pre_next.recvmsg(fd, msg, flags);
 	if (n >= 0 && msg->msg_controllen > 0)
 		each_descriptor(msg, note_received);

@@ -212,8 +212,8 @@ bool data_receive(int fd, const struct iovec *iov, int count, int flags, ssize_t
 		return false;
 	bool all = flags & MSG_WAITALL && !(flags & MSG_DONTWAIT);
 	/* Cases that are left to the kernel. */
-	if (all && (count != 1 || iov->iov_len == 0 || flags & MSG_PEEK || has_limit(fd) ||
-		    !has_memory(fd)))
+	if (all && (count != 1 || data_length(iov, count) == 0 || flags & MSG_PEEK ||
+		    has_limit(fd) || !has_memory(fd)))
 		return false;
 	pthread_testcancel();
 	if (all)

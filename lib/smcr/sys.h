@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -122,13 +123,31 @@ static inline int sys_ioctl(int fd, unsigned long request, void *arg)
 	return sys_result(syscall(SYS_ioctl, fd, request, arg));
 }
 
-/** Can 8 bytes be read there? Changes nothing. @return 0 or -EFAULT */
+/** Can 8 bytes be read there? Changes nothing. @return 0, -EFAULT, or the error of a sandbox that
+ * forbids to ask */
 static inline int sys_probe(const void *at)
 {
 	const int no_such_change = -1; /* which the kernel finds after it has read the signals */
 	int rc = sys_result(
 		syscall(SYS_rt_sigprocmask, no_such_change, at, NULL, (size_t)(_NSIG / 8)));
-	return rc == -EINVAL ? 0 : -EFAULT;
+	if (rc == 0)
+		return -EFAULT; /* NULL, which the kernel takes for no signals */
+	return rc == -EINVAL ? 0 : rc;
+}
+
+/** Can all these bytes be read? Costs a system call for each page. If a sandbox forbids to ask,
+ * they count as readable. @param len  not 0 */
+static inline bool sys_is_readable(const void *at, size_t len)
+{
+	const uintptr_t page = 4096; /* no page is smaller */
+	const uintptr_t last = (uintptr_t)at + len - 1;
+	uintptr_t word = (uintptr_t)at & ~(uintptr_t)7;
+	while (sys_probe((const void *)word) != -EFAULT) {
+		word = (word | (page - 1)) + 1;
+		if (word > last)
+			return true;
+	}
+	return false;
 }
 
 /** May the process, with its effective ids, write to the file? */

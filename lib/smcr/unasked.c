@@ -10,22 +10,10 @@
 #include "lib/smcr/sys.h"
 #include "lib/smcr/unanswered.h"
 
-#define PAGE_MIN 4096 /* no page is smaller */
-
 /* Without sin6_scope_id, which the kernel does not ask for. */
 #define IN6_LEN_MIN offsetof(struct sockaddr_in6, sin6_scope_id)
 
 /* ---- the program's address */
-
-/* The kernel looks at 8 bytes at a time. What can be read is whole pages. */
-static bool is_readable(const void *at, size_t len)
-{
-	if (sys_probe(at) < 0)
-		return false;
-	const char *last = (const char *)at + len - 8;
-	return (uintptr_t)at / PAGE_MIN == ((uintptr_t)at + len - 1) / PAGE_MIN ||
-	       sys_probe(last) == 0;
-}
 
 static socklen_t copied_len(socklen_t len)
 {
@@ -46,7 +34,7 @@ bool pre_unasked_may(const struct sockaddr *addr, socklen_t len, union ipc_addr 
 {
 	/* The kernel sees the length as a signed number. */
 	if (len < sizeof(struct sockaddr_in) || len > sizeof(struct sockaddr_storage) ||
-	    !is_readable(addr, copied_len(len)) || !pre_unasked_copy(addr, len, ret_to))
+	    !sys_is_readable(addr, copied_len(len)) || !pre_unasked_copy(addr, len, ret_to))
 		return false;
 	return pre_unanswered_skip(ret_to, pre_unanswered_now());
 }
