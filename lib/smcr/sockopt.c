@@ -19,14 +19,25 @@
 
 /* ---- getsockopt() */
 
+/* The program's addresses may be wrong, which the kernel would find. */
+static int check_room(const socklen_t *len)
+{
+	if (!sys_is_readable(len, sizeof(*len)))
+		return -EFAULT;
+	return (int)*len < 0 ? -EINVAL : 0;
+}
+
 static int copy_out(const void *from, socklen_t size, void *value, socklen_t *len)
 {
-	if (!value || !len)
-		return -EFAULT;
-	if ((int)*len < 0)
-		return -EINVAL;
+	int rc = check_room(len);
+	if (rc < 0)
+		return rc;
 	if (*len > size)
 		*len = size;
+	if (*len == 0)
+		return 0;
+	if (!sys_is_readable(value, *len))
+		return -EFAULT;
 	memcpy(value, from, *len);
 	return 0;
 }
@@ -62,12 +73,11 @@ static int get_from_tcp(int fd, const struct ipc_pair_name *pair, int level, int
 			socklen_t *len)
 {
 	struct ipc_sockopt option = { .op = IPC_SOCKOPT_GET, .level = level, .name = name };
-	if (!value || !len)
-		return -EFAULT;
-	if ((int)*len < 0)
-		return -EINVAL;
+	int rc = check_room(len);
+	if (rc < 0)
+		return rc;
 	option.length = *len < IPC_SOCKOPT_VALUE_MAX ? (uint16_t)*len : IPC_SOCKOPT_VALUE_MAX;
-	int rc = ask(fd, pair, &option);
+	rc = ask(fd, pair, &option);
 	return rc < 0 ? rc : copy_out(option.value, option.length, value, len);
 }
 
@@ -117,17 +127,24 @@ static int get_on_pair(int fd, const struct ipc_pair_name *pair, int level, int 
 
 /* ---- setsockopt() */
 
+/* The kernel reads no more of a value than its option has. @return how many bytes of it smcrd gets,
+ * or a negative errno */
+static int check_value(const void *value, socklen_t len)
+{
+	if ((int)len < 0)
+		return -EINVAL;
+	if (len > IPC_SOCKOPT_VALUE_MAX)
+		len = IPC_SOCKOPT_VALUE_MAX;
+	return len > 0 && !sys_is_readable(value, len) ? -EFAULT : (int)len;
+}
+
 /* @param known  the kernel takes the value: nobody waits until the daemon has set it */
 static int set_on_tcp(int fd, const struct ipc_pair_name *pair, int level, int name,
 		      const void *value, socklen_t len, bool known)
 {
 	struct ipc_sockopt option = { .op = IPC_SOCKOPT_SET, .level = level, .name = name };
-	if (len > sizeof(option.value))
-		return -EINVAL;
-	if (!value && len > 0)
-		return -EFAULT;
 	option.length = (uint16_t)len;
-	memcpy(option.value, value ? value : "", len);
+	memcpy(option.value, len > 0 ? value : "", len);
 	if (known && pre_tell_sockopt(fd, &option) == 0)
 		return 0;
 	return ask(fd, pair, &option);
@@ -136,7 +153,7 @@ static int set_on_tcp(int fd, const struct ipc_pair_name *pair, int level, int n
 static bool is_in_range(const struct pre_option *range, const void *value, socklen_t len)
 {
 	int number;
-	if (!value || len != sizeof(number))
+	if (len < sizeof(number))
 		return false;
 	memcpy(&number, value, sizeof(number));
 	return number >= range->least && number <= range->most;
@@ -146,7 +163,7 @@ static int set_pushing(int fd, const struct ipc_pair_name *pair, int name, const
 		       socklen_t len)
 {
 	int on;
-	if (!value || len != sizeof(on))
+	if (len < sizeof(on))
 		return set_on_tcp(fd, pair, IPPROTO_TCP, name, value, len, false);
 	memcpy(&on, value, sizeof(on));
 	if (name == TCP_NODELAY && on && !pre_pushing_was_nodelay(fd)) {
@@ -157,16 +174,29 @@ static int set_pushing(int fd, const struct ipc_pair_name *pair, int name, const
 	return pre_pushing_set(fd, name, on != 0);
 }
 
+/* Set an option that smcrd hears of. */
+static int set_through_smcrd(int fd, const struct ipc_pair_name *pair, int level, int name,
+			     const void *value, socklen_t len)
+{
+	const struct pre_option option = pre_option_of(level, name);
+	const int size = check_value(value, len);
+	if (size < 0)
+		return size;
+	len = (socklen_t)size;
+	if (option.set == PRE_OPT_PUSHING)
+		return set_pushing(fd, pair, name, value, len);
+	const bool known = option.set == PRE_OPT_TOLD && is_in_range(&option, value, len);
+	return set_on_tcp(fd, pair, level, name, value, len, known);
+}
+
 static int set_on_pair(int fd, const struct ipc_pair_name *pair, int level, int name,
 		       const void *value, socklen_t len)
 {
 	struct pre_option option = pre_option_of(level, name);
 	switch (option.set) {
-	case PRE_OPT_TCP: return set_on_tcp(fd, pair, level, name, value, len, false);
+	case PRE_OPT_TCP:
 	case PRE_OPT_TOLD:
-		return set_on_tcp(fd, pair, level, name, value, len,
-				  is_in_range(&option, value, len));
-	case PRE_OPT_PUSHING: return set_pushing(fd, pair, name, value, len);
+	case PRE_OPT_PUSHING: return set_through_smcrd(fd, pair, level, name, value, len);
 	case PRE_OPT_REFUSED: return -option.error;
 	case PRE_OPT_LOCAL:
 	case PRE_OPT_FAMILY:

@@ -8,11 +8,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/lib/tries.h"
 #include "tests/preload/fixture.h"
 
 static int pair_end(void)
@@ -20,6 +22,15 @@ static int pair_end(void)
 	int fd = pre_net_socket(AF_INET, SOCK_STREAM);
 	assert_int_equal(pre_net_connect(fd, &server), 0);
 	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	return fd;
+}
+
+static int plain_tcp(void)
+{
+	pre_net_option.negotiated = IPC_NEGOTIATED_NO;
+	int fd = pre_net_socket(AF_INET, SOCK_STREAM);
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
 	return fd;
 }
 
@@ -200,8 +211,8 @@ static void test_errors(void **state)
 	assert_int_equal(get_int(fd, 4711, 1), get_int(tcp, 4711, 1));
 	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, "", 1), -1);
 	assert_int_equal(errno, EINVAL);
-	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, large, sizeof(large)), -1);
-	assert_int_equal(errno, EINVAL);
+	assert_int_equal(setsockopt(tcp, IPPROTO_TCP, TCP_NODELAY, large, sizeof(large)), 0);
+	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, large, sizeof(large)), 0);
 	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, NULL, 4), -1);
 	assert_int_equal(errno, EFAULT);
 	socklen_t len = (socklen_t)-1;
@@ -209,6 +220,79 @@ static void test_errors(void **state)
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, large, NULL), -1);
 	assert_int_equal(errno, EFAULT);
+	close(tcp);
+	close(fd);
+}
+
+struct name {
+	int level, name;
+};
+
+static const struct name of_each_way[] = {
+	{ IPPROTO_TCP, TCP_NODELAY }, { IPPROTO_TCP, TCP_MAXSEG }, { IPPROTO_TCP, TCP_QUICKACK },
+	{ IPPROTO_TCP, TCP_INFO },    { SOL_SOCKET, SO_SNDBUF },   { SOL_SOCKET, SO_LINGER },
+	{ SOL_SOCKET, SO_DOMAIN },    { SOL_SOCKET, SO_RCVTIMEO }, { SOL_SOCKET, SO_PEERCRED },
+	{ SOL_SOCKET, SO_ERROR },     { IPPROTO_IP, IP_TOS },
+};
+
+#define EACH_WAY (sizeof(of_each_way) / sizeof(of_each_way[0]))
+
+static int get_at(int fd, const struct name *option, void *value, socklen_t *len)
+{
+	return getsockopt(fd, option->level, option->name, value, len) < 0 ? -errno : 0;
+}
+
+static int set_at(int fd, const struct name *option, const void *value, socklen_t len)
+{
+	return setsockopt(fd, option->level, option->name, value, len) < 0 ? -errno : 0;
+}
+
+static void test_addresses_where_nothing_is(void **state)
+{
+	(void)state;
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *barred = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(barred != MAP_FAILED);
+	void *const nowhere[] = { NULL, (void *)8, (void *)-8, barred };
+	int fd = pair_end(), tcp = plain_tcp(), value;
+	for (size_t i = 0; i < EACH_WAY; i++)
+		for (size_t at = 0; at < sizeof(nowhere) / sizeof(nowhere[0]); at++) {
+			const struct name *o = &of_each_way[i];
+			socklen_t len = 4, tcp_len = 4;
+			TRIES("option %d %d, address %p", o->level, o->name, nowhere[at]);
+			assert_int_equal(get_at(fd, o, nowhere[at], &len),
+					 get_at(tcp, o, nowhere[at], &tcp_len));
+			assert_int_equal(set_at(fd, o, nowhere[at], 16),
+					 set_at(tcp, o, nowhere[at], 16));
+			assert_int_equal(get_at(fd, o, &value, nowhere[at]), -EFAULT);
+		}
+	munmap(barred, page);
+	close(tcp);
+	close(fd);
+}
+
+static void test_lengths(void **state)
+{
+	(void)state;
+	static const socklen_t lengths[] = { 4, 5, 8, 16, 64, 300, 0, 1, 3, (socklen_t)-1 };
+	const int ones[100] = { 1, 1, 1, 1 };
+	uint8_t got[400], tcp_got[400];
+	int fd = pair_end(), tcp = plain_tcp();
+	for (size_t i = 0; i < EACH_WAY; i++)
+		for (size_t l = 0; l < sizeof(lengths) / sizeof(lengths[0]); l++) {
+			const struct name *o = &of_each_way[i];
+			socklen_t len = lengths[l], tcp_len = len, none = 0;
+			TRIES("option %d %d, length %d", o->level, o->name, (int)len);
+			if (len >= 4 || o->name != TCP_INFO)
+				assert_int_equal(set_at(fd, o, ones, len),
+						 set_at(tcp, o, ones, len));
+			assert_int_equal(get_at(fd, o, got, &len),
+					 get_at(tcp, o, tcp_got, &tcp_len));
+			if (o->name != TCP_INFO)
+				assert_int_equal(len, tcp_len);
+			assert_int_equal(get_at(fd, o, NULL, &none), get_at(tcp, o, NULL, &none));
+		}
+	assert_int_equal(get_int(fd, IPPROTO_TCP, TCP_NODELAY), 1);
 	close(tcp);
 	close(fd);
 }
@@ -258,11 +342,12 @@ static void test_other_sockets_pass(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_what_kind_of_socket),       TEST(test_options_of_the_tcp_socket),
-		TEST(test_pushing_options_stay_here), TEST(test_values_of_any_size),
-		TEST(test_options_of_the_own_end),    TEST(test_buffer_sizes_leave_the_pair_alone),
-		TEST(test_what_cannot_be_had),        TEST(test_errors),
-		TEST(test_a_daemon_out_of_reach),     TEST(test_other_sockets_pass),
+		TEST(test_what_kind_of_socket),        TEST(test_options_of_the_tcp_socket),
+		TEST(test_pushing_options_stay_here),  TEST(test_values_of_any_size),
+		TEST(test_options_of_the_own_end),     TEST(test_buffer_sizes_leave_the_pair_alone),
+		TEST(test_what_cannot_be_had),         TEST(test_errors),
+		TEST(test_a_daemon_out_of_reach),      TEST(test_other_sockets_pass),
+		TEST(test_addresses_where_nothing_is), TEST(test_lengths),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
