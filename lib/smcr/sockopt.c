@@ -185,7 +185,9 @@ static int set_through_smcrd(int fd, const struct ipc_pair_name *pair, int level
 	len = (socklen_t)size;
 	if (option.set == PRE_OPT_PUSHING)
 		return set_pushing(fd, pair, name, value, len);
-	const bool known = option.set == PRE_OPT_TOLD && is_in_range(&option, value, len);
+	/* TCP over IPv4 refuses options of IPv6. */
+	const bool exists = level != IPPROTO_IPV6 || pair->peer.sa.sa_family == AF_INET6;
+	const bool known = exists && option.set == PRE_OPT_TOLD && is_in_range(&option, value, len);
 	return set_on_tcp(fd, pair, level, name, value, len, known);
 }
 

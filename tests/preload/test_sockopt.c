@@ -126,6 +126,24 @@ static void test_options_of_the_tcp_socket(void **state)
 	PROVES("SOCK-4");
 }
 
+/* Programs that do not know which kind of address a socket has set both, and look for errors. */
+static void test_options_of_the_other_family(void **state)
+{
+	(void)state;
+	int fd = pair_end();
+	assert_int_equal(set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, 0x10), -ENOPROTOOPT);
+	close(fd);
+	close(listener);
+	listener = pre_net_listen(AF_INET6, &server);
+	fd = pre_net_socket(AF_INET6, SOCK_STREAM);
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	assert_int_equal(set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, 0x10), 0);
+	assert_int_equal(get_int(fd, IPPROTO_IPV6, IPV6_TCLASS), 0x10);
+	assert_int_equal(set_int(fd, IPPROTO_IP, IP_TOS, 0x20), 0); /* TCP takes it, too */
+	close(fd);
+}
+
 static void test_values_of_any_size(void **state)
 {
 	(void)state;
@@ -342,12 +360,19 @@ static void test_other_sockets_pass(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_what_kind_of_socket),        TEST(test_options_of_the_tcp_socket),
-		TEST(test_pushing_options_stay_here),  TEST(test_values_of_any_size),
-		TEST(test_options_of_the_own_end),     TEST(test_buffer_sizes_leave_the_pair_alone),
-		TEST(test_what_cannot_be_had),         TEST(test_errors),
-		TEST(test_a_daemon_out_of_reach),      TEST(test_other_sockets_pass),
-		TEST(test_addresses_where_nothing_is), TEST(test_lengths),
+		TEST(test_what_kind_of_socket),
+		TEST(test_options_of_the_tcp_socket),
+		TEST(test_pushing_options_stay_here),
+		TEST(test_values_of_any_size),
+		TEST(test_options_of_the_own_end),
+		TEST(test_buffer_sizes_leave_the_pair_alone),
+		TEST(test_what_cannot_be_had),
+		TEST(test_errors),
+		TEST(test_a_daemon_out_of_reach),
+		TEST(test_other_sockets_pass),
+		TEST(test_options_of_the_other_family),
+		TEST(test_addresses_where_nothing_is),
+		TEST(test_lengths),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
