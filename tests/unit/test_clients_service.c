@@ -504,6 +504,42 @@ static void options_act_on_the_tcp_socket(void **state)
 	PROVES("SOCK-2 SOCK-3 SOCK-4");
 }
 
+/* Options that a program must not set on a pair end (lib/smcr/options.c) can still be read, and are
+ * off. */
+static void refused_options_can_be_read(void **state)
+{
+	(void)state;
+	static const struct {
+		int level, name;
+	} off[] = {
+		{ SOL_SOCKET, SO_TIMESTAMPING },
+		{ SOL_SOCKET, SO_TXTIME },
+		{ IPPROTO_TCP, TCP_INQ },
+		{ IPPROTO_TCP, TCP_REPAIR },
+	};
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp();
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_ESTABLISHED;
+	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	int session = session_open(&daemon);
+	for (size_t i = 0; i < sizeof(off) / sizeof(off[0]); i++) {
+		TRIES("option %d of level %d", off[i].name, off[i].level);
+		assert_int_equal(get_int(session, pair, off[i].level, off[i].name), 0);
+		assert_int_equal(set_int(session, pair, off[i].level, off[i].name, 0), ENOPROTOOPT);
+	}
+	struct ipc_sockopt protocol = {
+		.op = IPC_SOCKOPT_GET, .level = IPPROTO_TCP, .name = TCP_ULP, .length = 16
+	};
+	protocol = sockopt(session, pair, &protocol);
+	assert_int_equal(protocol.result, 0);
+	assert_int_equal(protocol.length, 0); /* no name */
+	close(session);
+	close(pair);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
 static int kernel_int(int fd, int name)
 {
 	int value = 0;
@@ -907,6 +943,7 @@ int main(void)
 		cmocka_unit_test(sockets_that_are_no_tcp_stay_with_the_program),
 		cmocka_unit_test(a_status_needs_the_descriptor_itself),
 		cmocka_unit_test(options_act_on_the_tcp_socket),
+		cmocka_unit_test(refused_options_can_be_read),
 		cmocka_unit_test(keepalive_has_a_floor),
 		cmocka_unit_test(a_relay_tells_of_the_programs_stream),
 		cmocka_unit_test(a_program_that_disconnects_has_its_socket_again),
