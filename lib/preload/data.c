@@ -77,17 +77,24 @@ bool data_may_wait(int fd, int flags)
 	return !(flags & MSG_DONTWAIT) && !data_is_nonblocking(fd);
 }
 
-int data_send_limit_ms(int fd, int flags)
+int64_t data_deadline(int fd, int flags, int64_t began, int option)
 {
 	struct timeval limit = { 0 };
 	socklen_t len = sizeof(limit);
 	if (!data_may_wait(fd, flags))
-		return 0;
-	sys_getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, &len);
-	if (limit.tv_sec == 0 && limit.tv_usec == 0)
+		return began;
+	sys_getsockopt(fd, SOL_SOCKET, option, &limit, &len);
+	if ((limit.tv_sec == 0 && limit.tv_usec == 0) || limit.tv_sec > INT_MAX)
+		return DATA_FOR_EVER;
+	return began + limit.tv_sec * 1000 + (limit.tv_usec + 999) / 1000;
+}
+
+int data_left_ms(int64_t deadline)
+{
+	if (deadline == DATA_FOR_EVER)
 		return -1;
-	return limit.tv_sec > 1000000 ? 1000000000
-				      : (int)(limit.tv_sec * 1000 + (limit.tv_usec + 999) / 1000);
+	const int64_t left = deadline - sys_now_ms();
+	return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
 
 bool data_may_spin(struct pre_path_spin *spin, int fd)

@@ -68,9 +68,16 @@ int data_kept_error(struct pre_path *path);
 bool data_is_nonblocking(int fd);
 /** May a call with these flags wait? */
 bool data_may_wait(int fd, int flags);
-/** How long a call that sends may wait each time: SO_SNDTIMEO as a timeout of poll().
- * @return milliseconds; -1: for ever; 0: it may not wait */
-int data_send_limit_ms(int fd, int flags);
+/** In place of a time: for ever. */
+#define DATA_FOR_EVER INT64_MAX
+
+/** When a call ends that waits. All its waits together last no longer than its limit, as with TCP.
+ * @param began  when the call began: sys_now_ms(), which costs no system call
+ * @param option  SO_SNDTIMEO or SO_RCVTIMEO
+ * @return as `began`, which it is if the call may not wait; or DATA_FOR_EVER */
+int64_t data_deadline(int fd, int flags, int64_t began, int option);
+/** How much time is left. @return milliseconds, at least 0; -1: for ever; as poll() takes them */
+int data_left_ms(int64_t deadline);
 
 /** Is polling worth while on this descriptor, by its success lately? False if calls do not
  * block. */

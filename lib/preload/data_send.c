@@ -39,7 +39,8 @@ struct writing {
 	struct source source;
 	bool pour;     /* write the rest into the pair */
 	size_t poured; /* since `pour` was set */
-	int error;     /* last error of the kernel, negative errno */
+	int64_t began;
+	int error; /* last error of the kernel, negative errno */
 };
 
 /* Result of writing a part. */
@@ -265,9 +266,9 @@ static bool has_room(void *arg)
  * point. */
 static bool wait_for_pair(struct writing *w)
 {
-	const int limit_ms = data_send_limit_ms(w->fd, w->flags);
+	const int64_t deadline = data_deadline(w->fd, w->flags, w->began, SO_SNDTIMEO);
 	pre_path_put(w->path);
-	bool room = send_all_has_room(w->fd, limit_ms, true);
+	bool room = send_all_has_room(w->fd, deadline, true);
 	w->path = pre_path_get(w->fd);
 	return room;
 }
@@ -277,8 +278,8 @@ static bool wait_for_pair(struct writing *w)
 /* Something was written, but the memory cannot be used for the rest: the kernel writes it. */
 static void write_rest(struct writing *w)
 {
-	const int limit_ms = data_send_limit_ms(w->fd, w->flags);
-	while (w->source.left > 0 && send_all_has_room(w->fd, limit_ms, false)) {
+	const int64_t deadline = data_deadline(w->fd, w->flags, w->began, SO_SNDTIMEO);
+	while (w->source.left > 0 && send_all_has_room(w->fd, deadline, false)) {
 		struct iovec iov[DATA_PIECES];
 		struct msghdr msg = { .msg_iov = iov };
 		off_t at = w->source.offset + (off_t)w->source.done;
@@ -337,6 +338,7 @@ static ssize_t write_source(struct writing *w)
 	w->path = pre_path_get(w->fd);
 	if (!w->path)
 		return 0;
+	w->began = sys_now_ms();
 	w->error = data_kept_error(w->path);
 	if (!w->error && !atomic_load_explicit(&w->path->writes_outside, memory_order_relaxed))
 		write_all(w);

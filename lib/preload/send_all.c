@@ -48,24 +48,23 @@ static int look_for_room(int fd, int ms)
 }
 
 /* @param quiet  nothing may be sent to find out whether the socket is shut */
-static bool room_comes(int fd, int limit_ms, bool cancellable, bool quiet)
+static bool room_comes(int fd, int64_t deadline, bool cancellable, bool quiet)
 {
-	for (int left = limit_ms;;) {
+	for (;;) {
 		if (cancellable)
 			pthread_testcancel();
-		int slice = left < 0 || left > LOOK_MS ? LOOK_MS : left;
-		int events = look_for_room(fd, slice);
+		const int left = data_left_ms(deadline);
+		int events = look_for_room(fd, left < 0 || left > LOOK_MS ? LOOK_MS : left);
 		if (events != 0)
 			return events == POLLOUT;
-		left -= left < 0 ? 0 : slice;
 		if (left == 0 || (!quiet && is_shut(fd)))
 			return false;
 	}
 }
 
-bool send_all_has_room(int fd, int limit_ms, bool cancellable)
+bool send_all_has_room(int fd, int64_t deadline, bool cancellable)
 {
-	return room_comes(fd, limit_ms, cancellable, false);
+	return room_comes(fd, deadline, cancellable, false);
 }
 
 /* The end of a call that has sent `sent` bytes before a part failed. A reset is reported now, since
@@ -84,6 +83,7 @@ struct call {
 	int count;
 	size_t len;
 	int flags; /* of send() and sendmsg() */
+	int64_t began;
 };
 
 /* Only a call that has sent nothing may wait in the kernel, or raise a signal. */
@@ -111,8 +111,8 @@ static bool is_write(const struct call *call)
 
 static bool await_room(const struct call *call)
 {
-	const int limit_ms = data_send_limit_ms(call->fd, call->flags);
-	return room_comes(call->fd, limit_ms, true, is_write(call));
+	const int64_t deadline = data_deadline(call->fd, call->flags, call->began, SO_SNDTIMEO);
+	return room_comes(call->fd, deadline, true, is_write(call));
 }
 
 /* write() cannot be told not to wait. It does not, where the socket has room. */
@@ -137,14 +137,16 @@ bool send_all(int fd, enum send_all_way way, const struct iovec *iov, int count,
 	      ssize_t *ret)
 {
 	const int saved = errno;
-	const struct call call = { .fd = fd,
-				   .way = way,
-				   .iov = iov,
-				   .count = count,
-				   .len = MIN(data_length(iov, count), CALL_MAX),
-				   .flags = flags };
+	struct call call = { .fd = fd,
+			     .way = way,
+			     .iov = iov,
+			     .count = count,
+			     .len = MIN(data_length(iov, count), CALL_MAX),
+			     .flags = flags };
 	if (flags & ~KNOWN_FLAGS || !concerns(fd, call.len))
 		return false;
+	/* Not before: where seccomp is strict, a program that reads the clock is killed. */
+	call.began = sys_now_ms();
 	*ret = send_parts(&call);
 	if (*ret >= 0)
 		errno = saved;
@@ -156,9 +158,9 @@ bool send_all(int fd, enum send_all_way way, const struct iovec *iov, int count,
 /* sendfile() cannot be told not to wait. It does not, where the socket has room. */
 static ssize_t send_file_parts(int out, int in, off_t *offset, size_t len)
 {
-	const int limit_ms = data_send_limit_ms(out, 0);
+	const int64_t deadline = data_deadline(out, 0, sys_now_ms(), SO_SNDTIMEO);
 	size_t sent = 0;
-	while (sent < len && (sent == 0 || send_all_has_room(out, limit_ms, false))) {
+	while (sent < len && (sent == 0 || send_all_has_room(out, deadline, false))) {
 		ssize_t n = pre_next.sendfile(out, in, offset, MIN(len - sent, SEND_ALL_PART));
 		if (n < 0)
 			return ended(sent);

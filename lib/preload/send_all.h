@@ -18,6 +18,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -44,11 +45,11 @@ bool send_all_file(int out, int in, off_t *offset, size_t len, ssize_t *ret);
 
 /**
  * Wait until another part can be queued.
- * @param limit_ms  milliseconds; -1: for ever
+ * @param deadline  when the call ends: data_deadline()
  * @param cancellable  whether this is a cancellation point
  * @return false: the call ends with what it has sent, because of an error, which the next call
  * gets, a shutdown(), a signal, or the limit
  */
-bool send_all_has_room(int fd, int limit_ms, bool cancellable);
+bool send_all_has_room(int fd, int64_t deadline, bool cancellable);
 
 #endif

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -15,36 +14,13 @@
 
 #define BYTES_ONLY (MSG_WAITALL | MSG_DONTWAIT | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
 
-#define FOR_EVER INT64_MAX
-
-/* When the call ends by SO_RCVTIMEO, in milliseconds; at once if it may not block. */
-static int64_t deadline_of(int fd, int flags)
-{
-	struct timeval limit = { 0 };
-	socklen_t len = sizeof(limit);
-	if (!data_may_wait(fd, flags))
-		return sys_now_ms();
-	sys_getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, &len);
-	if (!limit.tv_sec && !limit.tv_usec)
-		return FOR_EVER;
-	return sys_now_ms() + limit.tv_sec * 1000 + limit.tv_usec / 1000;
-}
-
-static int milliseconds_to(int64_t deadline)
-{
-	if (deadline == FOR_EVER)
-		return -1;
-	int64_t left = deadline - sys_now_ms();
-	return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
-}
-
 /* Wait for the next part. @return false: the call ends with the bytes it has, because of a reset, a
  * signal, the deadline or an urgent byte, as with TCP */
 static bool comes_more(int fd, int64_t deadline)
 {
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
 	int at_mark = 0, unread = 0;
-	if (poll(&pfd, 1, milliseconds_to(deadline)) <= 0)
+	if (poll(&pfd, 1, data_left_ms(deadline)) <= 0)
 		return false;
 	if (ioctl(fd, SIOCATMARK, &at_mark) == 0 && at_mark)
 		return false;
@@ -55,7 +31,7 @@ static bool comes_more(int fd, int64_t deadline)
 
 static ssize_t receive_parts(int fd, const struct iovec *iov, int count, int flags)
 {
-	const int64_t deadline = deadline_of(fd, flags);
+	const int64_t deadline = data_deadline(fd, flags, sys_now_ms(), SO_RCVTIMEO);
 	const size_t len = data_length(iov, count);
 	size_t got = 0;
 	ssize_t n;
