@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -121,6 +122,13 @@ static inline int sys_pread(int fd, void *buf, size_t len, off_t offset)
 static inline int sys_ioctl(int fd, unsigned long request, void *arg)
 {
 	return sys_result(syscall(SYS_ioctl, fd, request, arg));
+}
+
+/** Are two descriptors of this process duplicates? False also where the kernel does not tell. */
+static inline bool sys_is_same(int a, int b)
+{
+	const pid_t self = getpid();
+	return syscall(SYS_kcmp, self, self, KCMP_FILE, a, b) == 0;
 }
 
 /** Can 8 bytes be read there? Changes nothing. @return 0, -EFAULT, or the error of a sandbox that

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "lib/smcr/pair.h"
+#include "lib/smcr/sys.h"
 
 #define BUCKETS 4096 /* descriptors below this have a bucket of their own */
 #define FREE    0ULL
@@ -72,6 +73,24 @@ static bool is_stale(const struct slot *slot, uint64_t key)
 	return pre_cookie(key_fd(key), &cookie) < 0 || cookie != atomic_load(&slot->cookie);
 }
 
+/* Find a registration that the program may have made by another number of the epoll instance: it
+ * has duplicated that. */
+static struct slot *find_any(int epfd, int fd, uint64_t *ret_key)
+{
+	struct slot *slot = find(epfd, fd);
+	struct bucket *bucket = &table[index_of(fd)];
+	*ret_key = key_of(epfd, fd);
+	for (size_t i = 0; i < PRE_WATCH_MAX && !slot; i++) {
+		const uint64_t key = atomic_load(&bucket->slots[i].key);
+		if (!holds_entry(key) || key_fd(key) != fd || is_stale(&bucket->slots[i], key) ||
+		    !sys_is_same(key_epfd(key), epfd))
+			continue;
+		slot = &bucket->slots[i];
+		*ret_key = key;
+	}
+	return slot;
+}
+
 static struct slot *seize_any(struct bucket *bucket)
 {
 	for (size_t i = 0; i < PRE_WATCH_MAX; i++)
@@ -108,16 +127,16 @@ void pre_watch_set(int epfd, int fd, uint64_t cookie, const struct epoll_event *
 
 void pre_watch_change(int epfd, int fd, const struct epoll_event *event)
 {
-	uint64_t key = key_of(epfd, fd);
-	struct slot *slot = find(epfd, fd);
+	uint64_t key;
+	struct slot *slot = find_any(epfd, fd, &key);
 	if (slot && seize(slot, key))
 		fill(slot, key, atomic_load(&slot->cookie), event);
 }
 
 void pre_watch_drop(int epfd, int fd)
 {
-	uint64_t key = key_of(epfd, fd);
-	struct slot *slot = find(epfd, fd);
+	uint64_t key;
+	struct slot *slot = find_any(epfd, fd, &key);
 	if (slot)
 		atomic_compare_exchange_strong(&slot->key, &key, FREE);
 }

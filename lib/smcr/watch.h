@@ -27,7 +27,8 @@ struct pre_watch {
 /** EPOLL_CTL_ADD has succeeded. @param cookie cookie of the socket at `fd` */
 void pre_watch_set(int epfd, int fd, uint64_t cookie, const struct epoll_event *event);
 
-/** EPOLL_CTL_MOD has succeeded. Does nothing if there is no entry. */
+/** EPOLL_CTL_MOD has succeeded. Does nothing if there is no entry. Like pre_watch_drop() it finds
+ * an entry that was made by another number of the same epoll instance. */
 void pre_watch_change(int epfd, int fd, const struct epoll_event *event);
 
 /** EPOLL_CTL_DEL has succeeded, or the number has another file now. */

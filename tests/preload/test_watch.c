@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "lib/smcr/pair.h"
+#include "lib/smcr/sys.h"
 #include "lib/smcr/watch.h"
 #include "tests/preload/fixture.h"
 
@@ -81,6 +82,48 @@ static void test_stale_entries_make_room(void **state)
 	assert_true(pre_watch_complete(fd));
 	pre_watch_forget(fd);
 	close(fd);
+}
+
+static void change(int epfd, int op, int fd, uint32_t events, uint64_t data)
+{
+	struct epoll_event e = event(events, data);
+	assert_int_equal(epoll_ctl(epfd, op, fd, &e), 0);
+}
+
+/* An epoll instance that was duplicated: what was registered by one number is changed and removed
+ * by the other. When the socket is replaced, the last change holds. */
+static void test_duplicated_instances(void **state)
+{
+	(void)state;
+	struct epoll_event got[2];
+	int epfd = epoll_create1(EPOLL_CLOEXEC), copy = dup(epfd);
+	if (!sys_is_same(epfd, copy))
+		skip(); /* a kernel or a container without kcmp() */
+	int changed = pre_net_socket(AF_INET, SOCK_STREAM);
+	int removed = pre_net_socket(AF_INET, SOCK_STREAM);
+	int again = pre_net_socket(AF_INET, SOCK_STREAM);
+	change(epfd, EPOLL_CTL_ADD, changed, EPOLLIN, 1);
+	change(copy, EPOLL_CTL_MOD, changed, EPOLLOUT, 2);
+	change(epfd, EPOLL_CTL_ADD, removed, EPOLLOUT, 3);
+	change(copy, EPOLL_CTL_DEL, removed, 0, 0);
+	change(epfd, EPOLL_CTL_ADD, again, EPOLLOUT, 4);
+	change(copy, EPOLL_CTL_DEL, again, 0, 0);
+	change(copy, EPOLL_CTL_ADD, again, EPOLLOUT, 5);
+	for (int i = 0; i < 3; i++) {
+		int fd = i == 0 ? changed : i == 1 ? removed : again;
+		assert_int_equal(pre_net_connect(fd, &server), 0);
+		assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	}
+	assert_int_equal(epoll_wait(epfd, got, 2, 0), 2);
+	assert_int_equal(got[0].data.u64 + got[1].data.u64, 2 + 5);
+	change(epfd, EPOLL_CTL_DEL, changed, 0, 0);
+	change(epfd, EPOLL_CTL_DEL, again, 0, 0);
+	assert_int_equal(epoll_wait(epfd, got, 2, 0), 0);
+	close(changed);
+	close(removed);
+	close(again);
+	close(copy);
+	close(epfd);
 }
 
 /* A registration that does not fit is not lost silently: the socket stays on TCP. This has to be
@@ -166,6 +209,7 @@ int main(void)
 		cmocka_unit_test(test_set_change_drop),
 		cmocka_unit_test(test_stale_entries_make_room),
 		cmocka_unit_test(test_threads_share_a_bucket),
+		TEST(test_duplicated_instances),
 		TEST(test_overflow_is_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
