@@ -294,6 +294,9 @@ static void reach_streak(void)
 static int start_without(void **state)
 {
 	int rc = start(state);
+	/* The kernel may give the listener the port of an earlier test's. The library knows of that
+	 * server that it does not answer, and of connections that were not told yet. */
+	pre_unanswered_end(&server);
 	go_without_option();
 	connections = 0;
 	return rc;
