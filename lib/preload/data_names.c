@@ -48,24 +48,42 @@ static bool is_unusual(int flags)
 	return flags & (MSG_ERRQUEUE | MSG_TRUNC);
 }
 
+/* read() stays read() where nothing is unusual: a program may have forbidden itself other system
+ * calls. */
+static ssize_t kernel_read(int fd, void *buf, size_t len)
+{
+	struct iovec iov = one(buf, len);
+	const struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n;
+	return wait_all_receive(fd, &msg, 0, &n) ? n : pre_next.read(fd, buf, len);
+}
+
 EXPORT ssize_t read(int fd, void *buf, size_t len)
 {
 	struct iovec iov = one(buf, len);
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		n = pre_next.read(fd, buf, len);
+		n = kernel_read(fd, buf, len);
 	else if (!data_receive(fd, &iov, 1, 0, &n))
-		n = moved(fd, pre_next.read(fd, buf, len));
+		n = moved(fd, kernel_read(fd, buf, len));
 	return received(fd, n);
+}
+
+static ssize_t kernel_readv(int fd, const struct iovec *iov, int count)
+{
+	const struct msghdr msg = { .msg_iov = (struct iovec *)(uintptr_t)iov,
+				    .msg_iovlen = (size_t)count };
+	ssize_t n;
+	return count > 0 && wait_all_receive(fd, &msg, 0, &n) ? n : pre_next.readv(fd, iov, count);
 }
 
 EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
 {
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		n = pre_next.readv(fd, iov, count);
+		n = kernel_readv(fd, iov, count);
 	else if (!data_receive(fd, iov, count, 0, &n))
-		n = moved(fd, pre_next.readv(fd, iov, count));
+		n = moved(fd, kernel_readv(fd, iov, count));
 	return received(fd, n);
 }
 
@@ -163,8 +181,8 @@ static ssize_t bytes_only(struct msghdr *msg, ssize_t n)
 static bool may_receive_message(int fd, const struct msghdr *msg, int flags)
 {
 	const int saved = errno;
-	const bool may = (is_unusual(flags) || flags & MSG_WAITALL) && pre_pair_is_named(fd) &&
-			 data_message_readable(msg);
+	const bool may = (is_unusual(flags) || wait_all_may_concern(flags)) &&
+			 pre_pair_is_named(fd) && data_message_readable(msg);
 	errno = saved;
 	return may;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "lib/preload/data.h"
+#include "lib/preload/wait_all.h"
 #include "lib/smcr/calls.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/path.h"
@@ -111,6 +112,8 @@ EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t 
 	int rc = pre_setsockopt(fd, level, name, value, len);
 	if (rc == 0 && level == SOL_SOCKET && (name == SO_RCVLOWAT || name == SO_PEEK_OFF))
 		pre_path_reads_outside(fd);
+	if (rc == 0 && level == SOL_SOCKET && name == SO_RCVLOWAT)
+		wait_all_note_low(value);
 	return finish(rc, saved);
 }
 

@@ -2,10 +2,12 @@
 /* Calls that move data on a pair end without shared memory, compared with those on a TCP socket
  * where possible. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -35,6 +37,20 @@ static int pair_end(void)
 static int plain_tcp(void)
 {
 	return connected(IPC_NEGOTIATED_NO, AF_INET);
+}
+
+/* A pair end whose daemon is the test. @param ret_far  the daemon's end */
+static int own_pair(int *ret_far)
+{
+	const struct ipc_pair_name name = { .id = 1, .local = server, .peer = server };
+	struct sockaddr_un addr;
+	int ends[2];
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	socklen_t len = (socklen_t)ipc_pair_name_encode(&name, &addr, sizeof(addr));
+	assert_int_equal(bind(ends[0], (struct sockaddr *)&addr, len), 0);
+	pre_path_note_pair(ends[0]);
+	*ret_far = ends[1];
+	return ends[0];
 }
 
 /* ---- addresses where nothing is */
@@ -137,16 +153,8 @@ static void *read_slowly(void *arg)
 static void slow_pair_start(struct slow_pair *pair)
 {
 	const struct timeval limit = { .tv_usec = LIMIT_US };
-	const struct ipc_pair_name name = { .id = 1, .local = server, .peer = server };
-	struct sockaddr_un addr;
-	int ends[2];
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-	socklen_t len = (socklen_t)ipc_pair_name_encode(&name, &addr, sizeof(addr));
-	assert_int_equal(bind(ends[0], (struct sockaddr *)&addr, len), 0);
-	assert_int_equal(setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)), 0);
-	pre_path_note_pair(ends[0]);
-	pair->end = ends[0];
-	pair->far = ends[1];
+	pair->end = own_pair(&pair->far);
+	assert_int_equal(setsockopt(pair->end, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)), 0);
 	atomic_store(&pair->ended, false);
 	assert_int_equal(pthread_create(&pair->reader, NULL, read_slowly, pair), 0);
 }
@@ -196,12 +204,143 @@ static void test_limit_of_a_long_send(void **state)
 	close(file);
 }
 
+/* ---- SO_RCVLOWAT */
+
+enum receive_way { BY_READ, BY_READV, BY_RECV, BY_RECVFROM, BY_RECVMSG, BY_RECV_ALL, WAYS };
+
+static ssize_t receive_by(int fd, enum receive_way way, char *buf, size_t len)
+{
+	struct iovec iov[] = { { buf, 2 }, { buf + 2, len - 2 } };
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
+	struct sockaddr_storage addr;
+	socklen_t addr_len = sizeof(addr);
+	switch (way) {
+	case BY_READ: return read(fd, buf, len);
+	case BY_READV: return readv(fd, iov, 2);
+	case BY_RECV: return recv(fd, buf, len, 0);
+	case BY_RECVFROM: return recvfrom(fd, buf, len, 0, (struct sockaddr *)&addr, &addr_len);
+	case BY_RECVMSG: return recvmsg(fd, &msg, 0);
+	case BY_RECV_ALL:
+	case WAYS: break;
+	}
+	return recv(fd, buf, len, MSG_WAITALL);
+}
+
+static int low_pair(int low, int *ret_far)
+{
+	int end = own_pair(ret_far);
+	assert_int_equal(setsockopt(end, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low)), 0);
+	return end;
+}
+
+/* The daemon has bytes unread when it closes, as always: a reset. */
+static void reset(int end, int far)
+{
+	assert_int_equal(send(end, "x", 1, MSG_NOSIGNAL), 1);
+	close(far);
+}
+
+static void *reset_when_read(void *arg)
+{
+	const int *ends = arg;
+	int unread;
+	do
+		assert_int_equal(ioctl(ends[0], FIONREAD, &unread), 0);
+	while (unread > 0 && usleep(1000) == 0);
+	reset(ends[0], ends[1]);
+	return NULL;
+}
+
+/* The call that waits for more bytes gets those that have come. The next one gets the reset. */
+static void test_reset_below_the_low_mark(void **state)
+{
+	(void)state;
+	for (int way = 0; way < WAYS; way++)
+		for (int waits = 0; waits < 2; waits++) {
+			char buf[64];
+			int ends[2];
+			pthread_t thread;
+			TRIES("way %d, %s", way, waits ? "waits" : "has come");
+			ends[0] = low_pair(10, &ends[1]);
+			assert_int_equal(send(ends[1], "abc", 3, 0), 3);
+			if (!waits)
+				reset(ends[0], ends[1]);
+			else
+				assert_int_equal(
+					pthread_create(&thread, NULL, reset_when_read, ends), 0);
+			assert_int_equal(receive_by(ends[0], (enum receive_way)way, buf, 20), 3);
+			assert_memory_equal(buf, "abc", 3);
+			if (waits)
+				pthread_join(thread, NULL);
+			assert_int_equal(receive_by(ends[0], (enum receive_way)way, buf, 20), -1);
+			assert_int_equal(errno, ECONNRESET);
+			assert_int_equal(receive_by(ends[0], (enum receive_way)way, buf, 20), 0);
+			close(ends[0]);
+		}
+}
+
+static void *send_rest(void *arg)
+{
+	const int *ends = arg;
+	int unread;
+	do
+		assert_int_equal(ioctl(ends[0], FIONREAD, &unread), 0);
+	while (unread > 0 && usleep(1000) == 0);
+	assert_int_equal(send(ends[1], "defghijklmnopqrstuvwxyz", 23, 0), 23);
+	return NULL;
+}
+
+static void test_low_mark(void **state)
+{
+	(void)state;
+	for (int way = 0; way < WAYS; way++) {
+		char buf[64];
+		int ends[2];
+		pthread_t thread;
+		TRIES("way %d", way);
+		ends[0] = low_pair(10, &ends[1]);
+		assert_int_equal(send(ends[1], "abc", 3, 0), 3);
+		assert_int_equal(pthread_create(&thread, NULL, send_rest, ends), 0);
+		assert_int_equal(receive_by(ends[0], (enum receive_way)way, buf, 20), 20);
+		assert_memory_equal(buf, "abcdefghijklmnopqrst", 20);
+		pthread_join(thread, NULL);
+		/* The buffer is smaller than the low mark, and then end of file comes. */
+		assert_int_equal(receive_by(ends[0], (enum receive_way)way, buf, 4), 4);
+		assert_int_equal(shutdown(ends[1], SHUT_WR), 0);
+		assert_int_equal(receive_by(ends[0], (enum receive_way)way, buf, 20), 2);
+		assert_int_equal(receive_by(ends[0], (enum receive_way)way, buf, 20), 0);
+		close(ends[0]);
+		close(ends[1]);
+	}
+}
+
+/* What is there is received, if the call may not wait; and nothing gives EAGAIN. */
+static void test_low_mark_without_waiting(void **state)
+{
+	(void)state;
+	char buf[64];
+	int far, end = low_pair(10, &far);
+	assert_int_equal(fcntl(end, F_SETFL, O_NONBLOCK), 0);
+	for (int way = 0; way < WAYS; way++) {
+		TRIES("way %d", way);
+		assert_int_equal(receive_by(end, (enum receive_way)way, buf, 20), -1);
+		assert_int_equal(errno, EAGAIN);
+		assert_int_equal(send(far, "abc", 3, 0), 3);
+		assert_int_equal(receive_by(end, (enum receive_way)way, buf, 20), 3);
+	}
+	close(far);
+	close(end);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_lists_to_send),
 		TEST(test_lists_to_receive),
 		TEST(test_limit_of_a_long_send),
+		TEST(test_reset_below_the_low_mark),
+		TEST(test_low_mark),
+		TEST(test_low_mark_without_waiting),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
