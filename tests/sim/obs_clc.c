@@ -130,14 +130,15 @@ static struct obs_rmb *known_rmb(struct obs_group *group, int owner, struct bloc
 	return rmb;
 }
 
-/** Does a first contact between these hosts take longer than connections wait for it? Then further
- *  first contacts begin beside it (A68). */
+/** Does a first contact between these hosts take longer than connections wait for it, or did it
+ * until it failed? Then further first contacts begin beside it (A68). */
 static bool one_is_slow(const struct observer *obs, const struct obs_group *fresh)
 {
 	const struct obs_group *group;
 	DL_FOREACH (obs->groups, group)
 		if (group->host[0] == fresh->host[0] && group->host[1] == fresh->host[1] &&
-		    !group->gate[SERVER] && obs->world->clock.now - group->began >= 2 * SEC)
+		    !group->first->pair->side[SERVER].established &&
+		    obs->world->clock.now - group->began >= 2 * SEC)
 			return true;
 	return false;
 }
