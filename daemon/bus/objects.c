@@ -65,7 +65,7 @@ void objects_path(enum form_class class, const json_t *row, char ret_path[BUS_PA
 	case FORM_LINK:
 		link_path(number_at(row, "linkgroup"), number_at(row, "number"), ret_path);
 		break;
-	case FORM_MANAGER: strcpy(ret_path, BUS_ROOT); break;
+	case FORM_MANAGER: snprintf(ret_path, BUS_PATH_LEN, "%s", BUS_ROOT); break;
 	case NUM_FORM_CLASSES: break;
 	}
 }
