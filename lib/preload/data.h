@@ -51,7 +51,7 @@ size_t data_length(const struct iovec *iov, int count);
 /** Is this an address that no program has? To ask costs nothing, as in calls that move data. */
 static inline bool data_is_nowhere(const void *at)
 {
-	return (uintptr_t)at < 4096 || (intptr_t)at < 0;
+	return (uintptr_t)at < 4096 || (sizeof(at) > 4 && (intptr_t)at < 0);
 }
 
 /** Can the library read the list of pieces of a message? To ask takes system calls. */
