@@ -39,8 +39,8 @@ struct writing {
 	struct source source;
 	bool pour;     /* write the rest into the pair */
 	size_t poured; /* since `pour` was set */
-	int64_t began;
-	int error; /* last error of the kernel, negative errno */
+	int64_t began; /* to wait; 0: not yet */
+	int error;     /* last error of the kernel, negative errno */
 };
 
 /* Result of writing a part. */
@@ -261,12 +261,21 @@ static bool has_room(void *arg)
 					     !path_writer_backlog(page) && is_idle(w) != 0);
 }
 
+/* When the waits of the call end. Before the first one no time passes but that of copying, and the
+ * clock is not read: where seccomp is strict, that kills. */
+static int64_t deadline_of(struct writing *w)
+{
+	if (w->began == 0)
+		w->began = sys_now_ms();
+	return data_deadline(w->fd, w->flags, w->began, SO_SNDTIMEO);
+}
+
 /* Wait until the daemon has taken what was written into the pair. A signal ends the wait, as it
  * ends a write that was done in part. No reference is held meanwhile, since this is a cancellation
  * point. */
 static bool wait_for_pair(struct writing *w)
 {
-	const int64_t deadline = data_deadline(w->fd, w->flags, w->began, SO_SNDTIMEO);
+	const int64_t deadline = deadline_of(w);
 	pre_path_put(w->path);
 	bool room = send_all_has_room(w->fd, deadline, true);
 	w->path = pre_path_get(w->fd);
@@ -278,7 +287,7 @@ static bool wait_for_pair(struct writing *w)
 /* Something was written, but the memory cannot be used for the rest: the kernel writes it. */
 static void write_rest(struct writing *w)
 {
-	const int64_t deadline = data_deadline(w->fd, w->flags, w->began, SO_SNDTIMEO);
+	const int64_t deadline = deadline_of(w);
 	while (w->source.left > 0 && send_all_has_room(w->fd, deadline, false)) {
 		struct iovec iov[DATA_PIECES];
 		struct msghdr msg = { .msg_iov = iov };
@@ -338,7 +347,6 @@ static ssize_t write_source(struct writing *w)
 	w->path = pre_path_get(w->fd);
 	if (!w->path)
 		return 0;
-	w->began = sys_now_ms();
 	w->error = data_kept_error(w->path);
 	if (!w->error && !atomic_load_explicit(&w->path->writes_outside, memory_order_relaxed))
 		write_all(w);

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -19,6 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -900,6 +902,25 @@ static void test_killed_at_any_moment(void **state)
 
 /* ---- sendfile() */
 
+/* A small write to a daemon that sleeps is one system call: the program may have forbidden itself
+ * all others. */
+static void test_who_may_only_write_writes(void **state)
+{
+	(void)state;
+	int status;
+	char byte;
+	path_daemon_await_sleep(&smcrd);
+	pid_t pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+		ssize_t n = write(fd, "x", 1);
+		syscall(SYS_exit, n == 1 ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	assert_int_equal(recv(peer, &byte, 1, 0), 1);
+}
+
 static void test_sendfile(void **state)
 {
 	(void)state;
@@ -955,6 +976,7 @@ int main(void)
 		TEST(test_both_go_on_after_a_fork),
 		TEST(test_a_child_without_the_library),
 		TEST(test_killed_at_any_moment),
+		TEST(test_who_may_only_write_writes),
 		TEST(test_sendfile),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
