@@ -272,7 +272,7 @@ static void test_addresses_where_nothing_is(void **state)
 	char *barred = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(barred != MAP_FAILED);
 	void *const nowhere[] = { NULL, (void *)8, (void *)-8, barred };
-	int fd = pair_end(), tcp = plain_tcp(), value;
+	int fd = pair_end(), tcp = plain_tcp();
 	for (size_t i = 0; i < EACH_WAY; i++)
 		for (size_t at = 0; at < sizeof(nowhere) / sizeof(nowhere[0]); at++) {
 			const struct name *o = &of_each_way[i];
@@ -282,7 +282,10 @@ static void test_addresses_where_nothing_is(void **state)
 					 get_at(tcp, o, nowhere[at], &tcp_len));
 			assert_int_equal(set_at(fd, o, nowhere[at], 16),
 					 set_at(tcp, o, nowhere[at], 16));
+#ifndef __SANITIZE_ADDRESS__ /* the sanitizer's getsockopt() reads the length */
+			int value;
 			assert_int_equal(get_at(fd, o, &value, nowhere[at]), -EFAULT);
+#endif
 		}
 	munmap(barred, page);
 	close(tcp);
