@@ -5,6 +5,7 @@
 
 #include "lib/smcr/next.h"
 #include "lib/smcr/session.h"
+#include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"
 
 /*
@@ -143,7 +144,8 @@ void pre_path_note_pair(int fd)
 void pre_path_note_socket(int fd)
 {
 	pre_path_forget(fd); /* the number's last owner */
-	set_holders(fd, ALONE);
+	if (pre_sees_calls)
+		set_holders(fd, ALONE);
 }
 
 void pre_path_forget_range(unsigned int first, unsigned int last)

@@ -78,7 +78,8 @@ static inline bool pre_path_is_pair(int fd)
  * be one. */
 void pre_path_note_pair(int fd);
 
-/** socket() or accept() has made `fd`. */
+/** socket() or accept() has made `fd`. It is alone, unless the library could not see a dup() of it
+ * or another file at its number: pre_sees_calls. */
 void pre_path_note_socket(int fd);
 
 /** Is `fd` a socket that socket() or accept() has made in this process, or the pair end that has

@@ -17,9 +17,10 @@ struct pre_status {
 };
 
 /**
- * Does this library see the program's calls of epoll_ctl() and setsockopt()? If not, the TCP socket
- * comes back only when the program asks for it, since epoll registrations would be lost; and the
- * kernel is asked for options (fit.h). Defined by each library that contains the core.
+ * Does this library see the program's calls of epoll_ctl(), setsockopt(), dup() and close()? If
+ * not, the TCP socket comes back only when the program asks for it, since epoll registrations would
+ * be lost; the kernel is asked for options (fit.h); and duplicates are always searched for
+ * (path.h). Defined by each library that contains the core.
  */
 extern const bool pre_sees_calls;
 

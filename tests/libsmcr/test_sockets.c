@@ -354,6 +354,28 @@ static void test_no_socket_comes_back_unasked(void **state)
 
 /* ---- words */
 
+/* libsmcr does not see how the program closes and duplicates descriptors. */
+static void test_dups_at_the_number_of_an_accepted_socket(void **state)
+{
+	(void)state;
+	int plain = plain_client();
+	pre_net_option.negotiated = IPC_NEGOTIATED_NO;
+	int number = accept_with(SMCR_PREFER);
+	assert_true(number >= 0);
+	close(number);
+	pre_net_option.negotiated = IPC_NEGOTIATED_YES;
+	int fd = client(0);
+	assert_int_equal(fd, number);
+	int copy = dup(fd);
+	assert_true(copy >= 0);
+	assert_int_equal(connect_with(fd, SMCR_PREFER), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	assert_int_equal(pre_net_kernel_family(copy), AF_UNIX);
+	close(copy);
+	close(fd);
+	close(plain);
+}
+
 static void test_words(void **state)
 {
 	(void)state;
@@ -382,6 +404,7 @@ int main(void)
 		TEST(test_names_and_options),
 		TEST(test_shutdown_and_ioctl),
 		TEST(test_no_socket_comes_back_unasked),
+		TEST(test_dups_at_the_number_of_an_accepted_socket),
 		TEST(test_words),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
