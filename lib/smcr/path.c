@@ -138,6 +138,7 @@ static void enter(int fd, uintptr_t slot)
 
 void pre_path_note_pair(int fd)
 {
+	set_holders(fd, UNKNOWN); /* not what the number's last owner was */
 	enter(fd, PRE_PATH_NONE);
 }
 

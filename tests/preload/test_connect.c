@@ -260,10 +260,10 @@ static void test_dups_are_replaced_too(void **state)
 	close(peer);
 }
 
-/* Pass a descriptor to ourselves. @return the one that comes back */
-static int pass_on(int fd)
+/* @return the descriptor that comes with a message */
+static int receive_passed(int via)
 {
-	int ends[2], back = -1;
+	int back = -1;
 	char byte;
 	struct iovec iov = { &byte, 1 };
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
@@ -271,10 +271,18 @@ static int pass_on(int fd)
 			      .msg_iovlen = 1,
 			      .msg_control = control,
 			      .msg_controllen = sizeof(control) };
+	assert_int_equal(recvmsg(via, &msg, 0), 1);
+	memcpy(&back, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(back));
+	return back;
+}
+
+/* Pass a descriptor to ourselves. @return the one that comes back */
+static int pass_on(int fd)
+{
+	int ends[2];
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	pre_net_pass(ends[0], fd);
-	assert_int_equal(recvmsg(ends[1], &msg, 0), 1);
-	memcpy(&back, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(back));
+	int back = receive_passed(ends[1]);
 	close(ends[0]);
 	close(ends[1]);
 	return back;
@@ -321,6 +329,30 @@ static void test_which_sockets_are_alone(void **state)
 	assert_false(pre_path_is_alone(fd));
 	close(copy);
 	close(fd);
+}
+
+/* The library does not see how fclose() closes, so it takes the number for that of the last socket.
+ */
+static void test_a_passed_socket_is_not_alone(void **state)
+{
+	(void)state;
+	int fd = client(), ends[2];
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	pre_net_pass(ends[0], fd);
+	int number = client();
+	assert_int_equal(syscall(SYS_close, number), 0);
+	int copy = receive_passed(ends[1]);
+	assert_int_equal(copy, number);
+	assert_false(pre_path_is_alone(copy));
+	assert_int_equal(pre_net_connect(copy, &server), 0);
+	int peer = pre_net_accept_plain(listener);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	pre_net_exchange(fd, peer);
+	close(ends[0]);
+	close(ends[1]);
+	close(fd);
+	close(copy);
+	close(peer);
 }
 
 /* Programs forbid themselves system calls, as sshd does: write() must not become another one. */
@@ -868,6 +900,7 @@ int main(void)
 		TEST(test_file_state_moves),
 		TEST(test_dups_are_replaced_too),
 		TEST(test_which_sockets_are_alone),
+		TEST(test_a_passed_socket_is_not_alone),
 		TEST(test_who_may_only_write_writes),
 		TEST(test_pair_ends_of_others_are_known),
 		TEST(test_peer_without_option),
