@@ -654,6 +654,29 @@ static void asking_takes_no_place(void **state)
 	assert_int_equal(side.num_sends, 65 + 64);
 }
 
+/* If the peer falls silent behind all that the user waited for, the user's next request says so:
+ * its path is dead. */
+static void silence_after_asking(void **state)
+{
+	(void)state;
+	disconnect(NULL);
+	connect_with(400, 7);
+	assert_int_equal(post_send(0), 0);
+	expect_packet(0, ROCE_SEND_ONLY);
+	ack(0);
+	expect_done(0, 0, RNIC_WC_SUCCESS);
+	assert_int_equal(post_send(1), 0);
+	rnic_qp_want_ack(side.qp);
+	assert_int_equal(post_send(2), 0);
+	assert_int_equal(post_send(3), 0);
+	expect_packet(2, ROCE_WRITE_ONLY);
+	ack(1);
+	expect_done(1, 1, RNIC_WC_SUCCESS);
+	expect_done(2, 2, RNIC_WC_RETRY_EXC_ERR);
+	expect_done(3, 3, RNIC_WC_WR_FLUSH_ERR);
+	assert_int_equal(side.num_sends, 4);
+}
+
 static void own_memory_errors(void **state)
 {
 	(void)state;
@@ -832,6 +855,7 @@ int main(void)
 		CONNECTED(credits),
 		CONNECTED(asks_for_an_ack),
 		CONNECTED(asking_takes_no_place),
+		CONNECTED(silence_after_asking),
 		CONNECTED(own_memory_errors),
 		CONNECTED(error_flushes),
 		CONNECTED(destroyed_in_callback),

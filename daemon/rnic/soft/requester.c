@@ -621,7 +621,10 @@ void soft_requester_set_retry(struct soft_qp *qp, unsigned int retry_ms)
 void soft_requester_flush(struct soft_qp *qp, enum rnic_wc_status first)
 {
 	while (qp->rq.count > 0) {
+		/* The user is told what went wrong by its first request. */
+		const bool told = !wqe_at(&qp->rq, 0)->own;
 		complete_head(qp, first);
-		first = RNIC_WC_WR_FLUSH_ERR;
+		if (told)
+			first = RNIC_WC_WR_FLUSH_ERR;
 	}
 }
