@@ -723,6 +723,25 @@ static void delivered_messages_are_acknowledged_before_the_end(void **state)
 	assert_null(side.qp);
 }
 
+static void error_at_once(struct rnic_side *on, const struct rnic_wc *wc)
+{
+	if (wc->is_recv && wc->status == RNIC_WC_SUCCESS)
+		rnic_qp_error(on->qp);
+}
+
+/* The same if the user ends the queue pair and keeps it. */
+static void delivered_messages_are_acknowledged_before_an_error(void **state)
+{
+	(void)state;
+	struct roce_peer_packet last = send_only(0, "bye");
+	side.hook = error_at_once;
+	roce_peer_send(&peer, &last);
+	assert_true(rnic_side_wait(base, &side.recv_errors, 1, PATIENCE));
+	side.hook = NULL;
+	assert_int_equal(GREW(tx_packets), 1);
+	expect_ack(0);
+}
+
 static void answer_twice(struct rnic_side *on, const struct rnic_wc *wc)
 {
 	for (int i = 0; wc->is_recv && i < 2; i++)
@@ -1024,6 +1043,7 @@ int main(void)
 		CONNECTED(a_soft_peer_gives_small_identifications),
 		CONNECTED(another_rnic_at_the_port_of_rocev2),
 		CONNECTED(delivered_messages_are_acknowledged_before_the_end),
+		CONNECTED(delivered_messages_are_acknowledged_before_an_error),
 		CONNECTED(sends_are_answered),
 		CONNECTED(first_middle_last),
 		CONNECTED(empty_write),
