@@ -204,6 +204,24 @@ static void fewer_rmbs_than_announced(void **state)
 	PROVES("ERR-55");
 }
 
+/** Fewer pairs may follow than announced, but not more. */
+static void more_rmbs_than_announced(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = without_pairs(SMCR_DIALECT_AUTO, C, &c);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK_CONT, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	send_pairs(pair, C, 3, true);
+	pair_run(pair, 1000);
+	pair_set_pick(pair, NULL);
+	send_pairs(pair, C, 2, false);
+	pair_run(pair, 1000);
+	assert_int_equal(pair_engine_view(pair, S).llc_protocol_errors, 1);
+	pair_free(pair);
+	PROVES("ERR-55");
+}
+
 /* ---- the first RNIC of one side goes and returns ---- */
 
 /** Counts ADD LINK messages, and those that the kernel's client refuses or to which its server
@@ -1005,6 +1023,7 @@ int main(void)
 		cmocka_unit_test(refusal_while_the_next_is_asked_for),
 		cmocka_unit_test(rmb_not_told_yet),
 		cmocka_unit_test(fewer_rmbs_than_announced),
+		cmocka_unit_test(more_rmbs_than_announced),
 		cmocka_unit_test(first_rnic_returns),
 		cmocka_unit_test(notice_that_is_dropped),
 		cmocka_unit_test(notice_that_crosses_a_deletion),

@@ -44,6 +44,11 @@ static unsigned int links_on(struct pair *pair, int side, size_t n)
 	return on.links;
 }
 
+static bool in_use(struct pair *pair, int side, size_t n)
+{
+	return smcr_engine_device_in_use(pair->side[side].engine, pair_device(side, n).id);
+}
+
 /** Index of the device on which the server has that link. */
 static size_t device_of(struct pair *pair, uint8_t link)
 {
@@ -91,6 +96,8 @@ static void links_move_and_come_back(void **state)
 			pair_run(pair, 60 * SECOND);
 			assert_int_equal(links_on(pair, side, 0), 0);
 			assert_int_equal(links_on(pair, side, 1), 1);
+			assert_false(in_use(pair, side, 0));
+			assert_true(in_use(pair, side, 1));
 			int fresh = pair_connected(pair);
 			pair_exchange(pair, fresh);
 			assert_int_equal(links_on(pair, side, 0), 0);

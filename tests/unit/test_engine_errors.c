@@ -935,6 +935,9 @@ static void bad_add_link_reply(void **state)
 		assert_non_null(del);
 		assert_int_equal(del->llc.delete_link.link_number, 2);
 		assert_int_equal(del->llc.delete_link.reason, SMCR_LLC_DEL_PROTOCOL_VIOLATION);
+		assert_int_equal(
+			smcr_engine_row(pair->side[S].engine, SMCR_ROW_ERR_53, SMCR_ROLE_SERVER),
+			1);
 		assert_true(pair_both_established(pair, c));
 		assert_int_equal(pair_num_qps(pair, S), 1);
 		assert_int_equal(pair_num_qps(pair, C), 1);

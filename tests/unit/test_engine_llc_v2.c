@@ -450,28 +450,35 @@ static void many_rtokens(void **state)
 	pair_free(pair);
 }
 
+/** The server's ADD LINK for link 9, on its second RNIC. It lists no RToken. */
+static struct smcr_llc_msg add_link_without_rtokens(struct pair *pair)
+{
+	struct smcr_llc_msg add = { .type = SMCR_LLC_ADD_LINK };
+	for (int i = 0; i < 2; i++) {
+		struct smcr_device_info second = pair_device(i, 1);
+		pair_add_device_quietly(pair, i, &second);
+	}
+	struct smcr_device_info second = pair_device(S, 1);
+	memcpy(add.add_link.gid, second.gid, SMCR_GID_LEN);
+	memcpy(add.add_link.mac, second.mac, SMCR_MAC_LEN);
+	add.add_link.qpn = 0x777;
+	add.add_link.link_number = 9;
+	add.add_link.mtu = SMCR_MTU_1024;
+	return add;
+}
+
 /** An RMB in use has no RToken on the new link: that link cannot be used. */
 static void a_missing_rtoken(void **state)
 {
 	(void)state;
 	int c;
 	struct pair *pair = grouped(1, &c);
-	for (int i = 0; i < 2; i++) {
-		struct smcr_device_info second = pair_device(i, 1);
-		pair_add_device_quietly(pair, i, &second);
-	}
-	struct smcr_device_info second = pair_device(S, 1);
-	struct smcr_llc_msg add = { .type = SMCR_LLC_ADD_LINK };
-	memcpy(add.add_link.gid, second.gid, SMCR_GID_LEN);
-	memcpy(add.add_link.mac, second.mac, SMCR_MAC_LEN);
-	add.add_link.qpn = 0x777;
-	add.add_link.link_number = 9;
-	add.add_link.mtu = SMCR_MTU_1024;
+	struct smcr_llc_msg add = add_link_without_rtokens(pair);
 	struct pair_pick pick = {
 		.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_PASS
 	};
 	pair_set_pick(pair, &pick);
-	pair_inject_llc(pair, S, 1, &add); /* lists no RToken */
+	pair_inject_llc(pair, S, 1, &add);
 	pair_pump(pair);
 	assert_int_equal(pick.seen, 1);
 	assert_true(pair_last_llc(pair, C, SMCR_LLC_ADD_LINK, true)->llc.add_link.reject);
@@ -479,6 +486,32 @@ static void a_missing_rtoken(void **state)
 			 1);
 	assert_links(pair, 1, true);
 	done(pair, c);
+}
+
+/** The only connection with an element in that RMB has been aborted, and writes no more. */
+static void a_missing_rtoken_that_nobody_needs(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = grouped(1, &c);
+	struct smcr_llc_msg add = add_link_without_rtokens(pair);
+	struct pair_pick answer = { .from = S, .type = SMCR_LLC_CDC, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &answer); /* to the abort: the connection stays */
+	smcr_conn_abort(pair_end(pair, c, C)->smc);
+	pair_pump(pair);
+	assert_true(answer.seen > 0);
+	assert_int_equal(pair_lgr(pair, C)->peer_rmbs->users, 1);
+	struct pair_pick reply = {
+		.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &reply);
+	pair_inject_llc(pair, S, 1, &add);
+	pair_pump(pair);
+	assert_true(reply.seen > 0);
+	assert_int_equal(smcr_engine_row(pair->side[C].engine, SMCR_ROW_ERR_55, SMCR_ROLE_CLIENT),
+			 0);
+	assert_non_null(pair_link(pair, C, 9));
+	pair_free(pair);
 }
 
 /** The count of RTokens is in the byte order of the peer's processor. */
@@ -863,6 +896,7 @@ int main(void)
 		cmocka_unit_test(a_long_message_that_waits),
 		cmocka_unit_test(many_rtokens),
 		cmocka_unit_test(a_missing_rtoken),
+		cmocka_unit_test(a_missing_rtoken_that_nobody_needs),
 		cmocka_unit_test(byte_order),
 		cmocka_unit_test(add_link_waits_for_rkey),
 		cmocka_unit_test(rkey_during_add_link),

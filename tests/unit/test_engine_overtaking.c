@@ -343,6 +343,46 @@ static void rmb_that_a_new_link_misses(void **state)
 	PROVES("RKEY-1 RKEY-9 RKEY-11");
 }
 
+/** The same, but the answer to CONFIRM RKEY comes soon. The client waits for it and tells all
+ * RTokens of the new link at once. */
+static void rmb_that_is_told_in_time(void **state)
+{
+	(void)state;
+	int c[5];
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	for (int i = 0; i < 4; i++)
+		c[i] = pair_connected(pair);
+	for (int side = 0; side < 2; side++) {
+		struct smcr_device_info info = pair_device(side, 2);
+		pair_add_device_quietly(pair, side, &info);
+	}
+	pair_link(pair, S, 1)->disabled = true; /* the next connection gets link 2 */
+	struct pair_pick answer = {
+		.from = S, .type = SMCR_LLC_CONFIRM_RKEY, .reply = true, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &answer);
+	pair_clear_log(pair);
+	c[4] = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_true(answer.seen > 0);
+	pair_link(pair, S, 1)->disabled = false;
+	pair_add_link(pair, S);
+	pair_pump(pair);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, true), 1);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK_CONT, true), 0);
+	pair_set_pick(pair, NULL);
+	pair_run(pair, SECOND);
+	only_active(pair, 3);
+	assert_int_equal(
+		pair_last_llc(pair, C, SMCR_LLC_ADD_LINK_CONT, true)->llc.add_link_cont.num_rtokens,
+		2);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_CONFIRM_RKEY, false), 1);
+	for (int i = 0; i < 5; i++)
+		pair_exchange(pair, c[i]);
+	pair_free(pair);
+	PROVES("RKEY-1 RKEY-11");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -352,6 +392,7 @@ int main(void)
 		cmocka_unit_test(request_that_comes_too_late),
 		cmocka_unit_test(unknown_link_that_works),
 		cmocka_unit_test(rmb_that_a_new_link_misses),
+		cmocka_unit_test(rmb_that_is_told_in_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,6 +210,11 @@ static void delete_rkey_reply(void **state)
 	assert_memory_equal(reply.delete_rkey.rkey, msg.delete_rkey.rkey,
 			    sizeof(msg.delete_rkey.rkey));
 	assert_int_equal(pair_lgr_view(pair, S).num_peer_rmbs, 0);
+	/* a mask has no bit of a key that the message does not have */
+	msg.delete_rkey.count = 1;
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_pump(pair);
+	assert_int_equal(reply.delete_rkey.error_mask, 0x80);
 	pair_free(pair);
 	PROVES("RKEY-14 RKEY-16 ERR-59");
 }

@@ -520,6 +520,13 @@ static void addresses_of_our_networks(void **state)
 		TRIES("row %zu", i);
 		assert_true(smcr_gid_may_be_peer(pair->side[S].engine, single[i]));
 	}
+	/* a network that the RNIC has lost, though its place still has the address */
+	struct smcr_device_info info = pair->side[S].devices[0];
+	const size_t before = pair_device(S, 0).num_prefixes;
+	info.num_prefixes = before;
+	pair_update_device(pair, S, &info);
+	assert_int_equal(info.prefixes[before].prefix_len, 22);
+	assert_true(smcr_gid_may_be_peer(pair->side[S].engine, gids[0]));
 	pair_free(pair);
 	PROVES("SEC-6");
 }

@@ -981,6 +981,44 @@ static void confirm_many_links_late(void **state)
 	PROVES("RS-7 ERR-4");
 }
 
+/** The link that Confirm names has failed, and the client has not agreed yet to delete it (A59). */
+static void confirm_names_a_link_that_has_failed(void **state)
+{
+	(void)state;
+	for (uint8_t number = 1; number <= 2; number++) {
+		TRIES("link %d", number);
+		int first, c[2];
+		struct pair *pair = pair_grouped(2, &first);
+		struct pair_pick pick = {
+			.from = C, .clc = true, .type = SMCR_CLC_CONFIRM, .verdict = PAIR_HOLD
+		};
+		bool named = false;
+		pair_set_pick(pair, &pick);
+		for (int i = 0; i < 2; i++) {
+			c[i] = pair_connect(pair, C);
+			pair_pump(pair);
+			assert_int_equal(pair_end(pair, c[i], C)->established, 1);
+			named |= pair_conn_view(pair, c[i], C).link_number == number;
+		}
+		assert_true(named);
+		struct pair_pick order = { .from = S,
+					   .type = SMCR_LLC_DELETE_LINK,
+					   .verdict = PAIR_HOLD };
+		pair_fail_link(pair, S, number);
+		pair_set_pick(pair, &order);
+		pair_pump(pair);
+		assert_int_equal(pair_link_view(pair, S, number).state, SMCR_LINK_FAILED);
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(pair_end(pair, c[i], S)->established, 1);
+		pair_set_pick(pair, NULL);
+		pair_pump(pair);
+		for (int i = 0; i < 2; i++)
+			pair_exchange(pair, c[i]);
+		pair_free(pair);
+	}
+	PROVES("RS-7 ERR-4");
+}
+
 /**
  * As in the kernel the client has an RMB for each connection, and a group has 255 at most. Further
  * connections use another group; none is declined (LG-14). They come one by one, or all during the
@@ -1044,6 +1082,7 @@ int main(void)
 		cmocka_unit_test(named_link_is_disabled),
 		cmocka_unit_test(an_announcement_takes_too_long),
 		cmocka_unit_test(confirm_many_links_late),
+		cmocka_unit_test(confirm_names_a_link_that_has_failed),
 		cmocka_unit_test(one_rmb_a_connection),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -635,6 +635,7 @@ static void a_deployed_server(void **state)
 	const struct smcr_lgr *lgr = pair_lgr(pair, C);
 	assert_int_equal(lgr->version, V2);
 	assert_text(lgr->v2.eid, "SMCLAB");
+	assert_string_equal(pair_lgr_view(pair, C).eid, "SMCLAB");
 	pair_free(pair);
 }
 

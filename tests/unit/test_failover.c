@@ -87,6 +87,7 @@ static void nothing_completed(void **state)
 	connfix_write(f, 100);
 	connfix_write(f, 50);
 	caught_up(f);
+	const struct smcr_flow_stats counted = f->conn->engine->stats.tx;
 	connfix_break_link(f, f->link);
 	expect_on(f, f->link2);
 	expect_validation(f, 0);
@@ -94,6 +95,9 @@ static void nothing_completed(void **state)
 	expect_cdc(f, 0, 154, 0, 4, 0, 0);
 	expect_none(f);
 	assert_int_equal(f->out_seq, 3);
+	/* data that are sent again count once */
+	assert_int_equal(f->conn->engine->stats.tx.messages, counted.messages);
+	assert_int_equal(f->conn->engine->stats.tx.bytes, counted.bytes);
 	connfix_complete(f);
 	expect_none(f);
 	assert_int_equal(connfix_space(f), 65536);
