@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "lib/preload/wait_all.h"
 #include "lib/smcr/bar.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/path.h"
@@ -102,13 +103,21 @@ static bool is_listener(int fd)
 	       pre_is_tcp(fd);
 }
 
+static void note_pair(int fd)
+{
+	int low = 1;
+	pre_path_note_pair(fd);
+	sys_get_int(fd, SOL_SOCKET, SO_RCVLOWAT, &low);
+	wait_all_note_low(&low);
+}
+
 static bool note_kind(int fd, void *arg)
 {
 	(void)arg;
 	if (is_listener(fd))
 		pre_note_listener();
 	else if (pre_pair_is_named(fd))
-		pre_path_note_pair(fd);
+		note_pair(fd);
 	return true;
 }
 

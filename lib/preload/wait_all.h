@@ -14,10 +14,11 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-/** Has this process set SO_RCVLOWAT of any socket to more than one byte? */
+/** Has this process set SO_RCVLOWAT of any socket to more than one byte, or did a pair end come by
+ * exec for which that was set? */
 extern _Atomic bool wait_all_low_used;
 
-/** It has set SO_RCVLOWAT. @param value  an int, which need not be aligned */
+/** SO_RCVLOWAT of a socket. @param value  an int, which need not be aligned */
 void wait_all_note_low(const void *value);
 
 /** May a call with these flags have to wait for more than one byte? */

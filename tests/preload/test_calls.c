@@ -11,11 +11,14 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "lib/preload/inherit.h"
 #include "lib/preload/send_all.h"
+#include "lib/preload/wait_all.h"
 #include "lib/smcr/path.h"
 #include "tests/lib/tries.h"
 #include "tests/preload/fixture.h"
@@ -332,6 +335,25 @@ static void test_low_mark_without_waiting(void **state)
 	close(end);
 }
 
+/* The program that had the pair end before exec has set it. */
+static void test_low_mark_that_came_by_exec(void **state)
+{
+	(void)state;
+	static const int low = 10;
+	char buf[64];
+	int far, end = own_pair(&far);
+	assert_int_equal(syscall(SYS_setsockopt, end, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low)),
+			 0);
+	atomic_store(&wait_all_low_used, false); /* as after exec */
+	inherit_open();
+	assert_int_equal(send(far, "abc", 3, 0), 3);
+	reset(end, far);
+	assert_int_equal(read(end, buf, 20), 3);
+	assert_int_equal(read(end, buf, 20), -1);
+	assert_int_equal(errno, ECONNRESET);
+	close(end);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -341,6 +363,7 @@ int main(void)
 		TEST(test_reset_below_the_low_mark),
 		TEST(test_low_mark),
 		TEST(test_low_mark_without_waiting),
+		TEST(test_low_mark_that_came_by_exec),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
