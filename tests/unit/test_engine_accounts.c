@@ -37,6 +37,7 @@ struct crowd {
 	struct smcr_engine *engine;
 	struct smcr_conn **conns;
 	size_t count;
+	bool ipv6;
 };
 
 enum { CROWD_MAX = 20000 };
@@ -66,9 +67,10 @@ static void crowd_free(struct crowd *crowd)
 static uint32_t join(struct crowd *crowd, uint32_t uid, uint8_t peer, uint32_t rcvbuf,
 		     uint32_t sndbuf)
 {
+	const struct smcr_addr ipv4 = { .family = AF_INET, .ip = { 10, 0, 0, peer } };
+	const struct smcr_addr ipv6 = { .family = AF_INET6, .ip = { 0xfd, [15] = peer } };
 	const struct smcr_conn_params params = { .role = SMCR_ROLE_SERVER,
-						 .peer = { .family = AF_INET,
-							   .ip = { 10, 0, 0, peer } },
+						 .peer = crowd->ipv6 ? ipv6 : ipv4,
 						 .uid = uid,
 						 .rcvbuf = rcvbuf,
 						 .sndbuf = sndbuf };
@@ -134,6 +136,18 @@ static void the_last_sixteenth(void **state)
 	assert_int_equal(join(&crowd, OTHER, 7, 0, 0), 16 * KIB);
 	crowd_free(&crowd);
 	PROVES("RMB-12");
+}
+
+/** Peers whose IPv6 addresses begin alike, as those of one site do, each have a share. */
+static void peers_of_one_prefix(void **state)
+{
+	(void)state;
+	struct crowd crowd = crowd_new();
+	crowd.ipv6 = true;
+	while (join(&crowd, GREED, 7, 0, 0))
+		;
+	assert_int_equal(join(&crowd, GREED, 8, 0, 0), 16 * KIB);
+	crowd_free(&crowd);
 }
 
 /** Connections that have ended leave their buffers to the group for a while, up to nearly all of
@@ -220,6 +234,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(large_buffers_asked_for),
 		cmocka_unit_test(the_last_sixteenth),
+		cmocka_unit_test(peers_of_one_prefix),
 		cmocka_unit_test(memory_of_ended_connections_keeps_no_peer_out),
 		cmocka_unit_test(half_open),
 	};

@@ -108,6 +108,22 @@ static void the_next_liar_loses_no_link(void **state)
 	PROVES("SEC-6");
 }
 
+/** The ten minutes are whole ones, and no more. */
+static void ten_minutes(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = two_links(&c);
+	(void)lose_a_link(pair);
+	pair_run(pair, 600 * SECOND - SECOND / 2);
+	int liar = open_beyond_the_end(pair, 2);
+	assert_true(pair_end(pair, liar, C)->smc->tx.held_back);
+	pair_run(pair, SECOND);
+	liar = open_beyond_the_end(pair, 3);
+	assert_false(pair_end(pair, liar, C)->smc->tx.held_back);
+	pair_free(pair);
+}
+
 /** The engine asks about genuine connections of which the peer has sent nothing, and they go on:
  *  one whose write was flushed behind the denied one, one that waits on the other link, and one
  *  that closes. */
@@ -228,6 +244,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_the_liar_is_reset),
 		cmocka_unit_test(the_next_liar_loses_no_link),
+		cmocka_unit_test(ten_minutes),
 		cmocka_unit_test(genuine_ones_go_on),
 		cmocka_unit_test(known_connections_do_not_wait),
 		cmocka_unit_test(new_connections_ask_first),

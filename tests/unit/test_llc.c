@@ -246,6 +246,22 @@ static void add_link_continuation_fields(void **state)
 	assert_int_equal(msg.add_link_cont.pair[1].new_rkey, 0);
 }
 
+/** A message has two pairs, however many are still to send. What lies behind them in memory does
+ * not go to the peer. */
+static void add_link_continuation_carries_two_pairs(void **state)
+{
+	(void)state;
+	const size_t end = offsetof(struct smcr_llc_msg, add_link_cont.pair) +
+			   sizeof(((struct smcr_llc_msg *)NULL)->add_link_cont.pair);
+	struct wire w = wire(CONT_MANY);
+	struct smcr_llc_msg msg = decoded(&w, RFC);
+	uint8_t buf[SMCR_LLC_LEN];
+	assert_true(end < sizeof(msg));
+	memset((uint8_t *)&msg + end, 0xFF, sizeof(msg) - end);
+	assert_int_equal(smcr_llc_encode(&msg, RFC, buf, sizeof(buf)), SMCR_LLC_LEN);
+	assert_memory_equal(buf, w.bytes, sizeof(buf));
+}
+
 static void delete_link_fields(void **state)
 {
 	(void)state;
@@ -576,6 +592,7 @@ int main(void)
 		cmocka_unit_test(add_link_fields_depend_on_the_dialect),
 		cmocka_unit_test(rejections_carry_a_reason_in_replies_only),
 		cmocka_unit_test(add_link_continuation_fields),
+		cmocka_unit_test(add_link_continuation_carries_two_pairs),
 		cmocka_unit_test(delete_link_fields),
 		cmocka_unit_test(confirm_rkey_fields),
 		cmocka_unit_test(delete_rkey_fields),
