@@ -161,6 +161,20 @@ static void the_last_link_stays(void **state)
 		}
 }
 
+/** A server without a group declines for its drained RNIC, not for its addresses. */
+static void drained_is_the_reason(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	drain(pair, S, 0, true);
+	int c = pair_connect(pair, C);
+	pair_run(pair, SECOND);
+	assert_int_equal(pair_end(pair, c, S)->fallback, 1);
+	assert_int_equal(pair_end(pair, c, S)->last.reason, SMCR_REASON_NO_R_DEVICE);
+	assert_int_equal(pair_end(pair, c, C)->last.peer_reason, SMCR_REASON_NO_R_DEVICE);
+	pair_free(pair);
+}
+
 /** No group begins on a drained RNIC. */
 static void no_group_begins_on_a_drained_rnic(void **state)
 {
@@ -485,6 +499,7 @@ int main(void)
 		cmocka_unit_test(links_move_and_come_back),
 		cmocka_unit_test(used_again_while_its_link_goes),
 		cmocka_unit_test(the_last_link_stays),
+		cmocka_unit_test(drained_is_the_reason),
 		cmocka_unit_test(no_group_begins_on_a_drained_rnic),
 		cmocka_unit_test(another_one_takes_its_place),
 		cmocka_unit_test(one_of_several_keeps_a_link),
