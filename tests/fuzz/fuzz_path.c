@@ -20,7 +20,10 @@
 #include <sched.h>
 #include <time.h>
 
+#include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"
+
+const bool pre_sees_calls = true; /* as in the preload library */
 
 /* No call really waits, or a run would mostly wait: each look at the clock advances it by some
  * microseconds. */
