@@ -322,9 +322,11 @@ void smcr_close_step(struct smcr_conn *conn)
 	struct smcr_tx_entry entries[1];
 	if (!smcr_close_draining(conn))
 		return;
-	if (conn->tx.outstanding > 0)
+	if (conn->tx.outstanding > 0) {
 		want_completions(conn);
-	if (conn->tx.outstanding > 0 || !smcr_tx_room(conn, 1))
+		return;
+	}
+	if (!smcr_tx_room(conn, 1))
 		return;
 	if (wants_closed(conn)) {
 		conn->tx.closed_sent = true;

@@ -113,21 +113,28 @@ bool pre_path_was_passed(int fd)
 	return holders_of(fd) == PASSED;
 }
 
-void pre_path_keep_alone(int fd)
-{
-	set_holders(fd, ALONE);
-}
-
 void pre_path_passed(int fd)
 {
 	set_holders(fd, PASSED);
 }
 
+static void empty_slot(int fd)
+{
+	if (pre_path_slot(fd) != 0)
+		set_slot(fd, 0);
+}
+
 void pre_path_forget(int fd)
 {
 	set_holders(fd, UNKNOWN);
-	if (pre_path_slot(fd) != 0)
-		set_slot(fd, 0);
+	empty_slot(fd);
+}
+
+void pre_path_replaced(int fd)
+{
+	if (pre_path_was_passed(fd))
+		set_holders(fd, UNKNOWN);
+	empty_slot(fd);
 }
 
 static void enter(int fd, uintptr_t slot)

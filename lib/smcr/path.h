@@ -89,8 +89,9 @@ bool pre_path_is_alone(int fd);
 /** Was `fd`, or what it is a copy of, passed to a process, perhaps this one? */
 bool pre_path_was_passed(int fd);
 
-/** Another file has taken the place of the one at `fd`, which was alone, and is alone too. */
-void pre_path_keep_alone(int fd);
+/** Another file, which nobody else has, is about to take the place of the one at `fd`. If `fd` is
+ * alone it stays so, unless somebody duplicates it meanwhile. */
+void pre_path_replaced(int fd);
 
 /** `fd` is a pair end now: its memory, if it may have some, is asked for when it has moved many
  * bytes. */

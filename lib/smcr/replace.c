@@ -152,7 +152,7 @@ static int put_at(int number, int new_fd)
 {
 	int flags = sys_fcntl(number, F_GETFD, 0);
 	int rc;
-	pre_path_forget(number);
+	pre_path_replaced(number);
 	do
 		rc = sys_dup3(new_fd, number, flags > 0 && (flags & FD_CLOEXEC) ? O_CLOEXEC : 0);
 	while (rc == -EINTR || rc == -EBUSY);
@@ -231,8 +231,6 @@ int pre_replace(int fd, const struct pre_file_state *state, int new_fd, bool sha
 		for (int n = next_dup(&search); n >= 0; n = next_dup(&search))
 			move_number(n, cookie, new_fd);
 	}
-	if (rc == 0 && alone)
-		pre_path_keep_alone(fd);
 	if (rc == 0 && fresh)
 		pre_path_expect(fd);
 	sys_close(new_fd);
