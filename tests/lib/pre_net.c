@@ -3,14 +3,17 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -133,6 +136,21 @@ void pre_net_pass(int via, int fd)
 	*c = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
 	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
 	assert_int_equal(sendmsg(via, &msg, 0), 1);
+}
+
+void pre_net_write_confined(int fd, int peer)
+{
+	int status;
+	char byte;
+	pid_t pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+		ssize_t n = write(fd, "x", 1);
+		syscall(SYS_exit, n == 1 ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	assert_int_equal(recv(peer, &byte, 1, 0), 1);
 }
 
 size_t pre_net_count_fds(void)

@@ -37,6 +37,8 @@ void pre_net_exchange(int a, int b);
 void pre_net_expect_reset(int fd);
 /** Pass a copy of `fd`, with one byte, through the Unix socket `via`. */
 void pre_net_pass(int via, int fd);
+/** write() one byte in a process that may only read, write and exit; `peer` must get it. */
+void pre_net_write_confined(int fd, int peer);
 /** Number of open descriptors of this process. */
 size_t pre_net_count_fds(void);
 

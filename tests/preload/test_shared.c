@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -20,7 +19,6 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -34,6 +32,7 @@
 #include "lib/smcr/next.h"
 #include "lib/smcr/path.h"
 #include "tests/lib/path_daemon.h"
+#include "tests/lib/pre_net.h"
 #include "tests/lib/random.h"
 
 #define RING  (64u * 1024)
@@ -900,26 +899,16 @@ static void test_killed_at_any_moment(void **state)
 	assert_int_equal(read(fd, out, 1), 1);
 }
 
-/* ---- sendfile() */
-
 /* A small write to a daemon that sleeps is one system call: the program may have forbidden itself
  * all others. */
 static void test_who_may_only_write_writes(void **state)
 {
 	(void)state;
-	int status;
-	char byte;
 	path_daemon_await_sleep(&smcrd);
-	pid_t pid = fork();
-	if (pid == 0) {
-		prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
-		ssize_t n = write(fd, "x", 1);
-		syscall(SYS_exit, n == 1 ? 0 : 1);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	assert_int_equal(recv(peer, &byte, 1, 0), 1);
+	pre_net_write_confined(fd, peer);
 }
+
+/* ---- sendfile() */
 
 static void test_sendfile(void **state)
 {

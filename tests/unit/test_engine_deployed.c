@@ -182,11 +182,9 @@ static void rmb_not_told_yet(void **state)
 }
 
 /** The client has announced a pair for each of three connections, one of which has no RMB yet. */
-static void fewer_rmbs_than_announced(void **state)
+static struct pair *three_pairs_announced(int *ret_c)
 {
-	(void)state;
-	int c;
-	struct pair *pair = without_pairs(SMCR_DIALECT_AUTO, C, &c);
+	struct pair *pair = without_pairs(SMCR_DIALECT_AUTO, C, ret_c);
 	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK_CONT, .verdict = PAIR_LOSE };
 	/* the client's engine has sent all its pairs, and must not ask for more */
 	pair_set_pick(pair, &pick);
@@ -194,6 +192,14 @@ static void fewer_rmbs_than_announced(void **state)
 	pair_run(pair, 1000);
 	assert_int_equal(pick.seen, 1);
 	pair_set_pick(pair, NULL);
+	return pair;
+}
+
+static void fewer_rmbs_than_announced(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = three_pairs_announced(&c);
 	send_pairs(pair, C, 0, false);
 	pair_run(pair, 1000);
 	assert_link(pair, 2, true);
@@ -209,12 +215,7 @@ static void more_rmbs_than_announced(void **state)
 {
 	(void)state;
 	int c;
-	struct pair *pair = without_pairs(SMCR_DIALECT_AUTO, C, &c);
-	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK_CONT, .verdict = PAIR_LOSE };
-	pair_set_pick(pair, &pick);
-	send_pairs(pair, C, 3, true);
-	pair_run(pair, 1000);
-	pair_set_pick(pair, NULL);
+	struct pair *pair = three_pairs_announced(&c);
 	send_pairs(pair, C, 2, false);
 	pair_run(pair, 1000);
 	assert_int_equal(pair_engine_view(pair, S).llc_protocol_errors, 1);

@@ -278,6 +278,21 @@ static void unknown_link_that_works(void **state)
 
 /* ---- RTokens ---- */
 
+/** Four connections, and a further RNIC on either side, of which nobody was told. The next
+ * connection gets link 2. */
+static struct pair *four_connections(int c[4])
+{
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	for (int i = 0; i < 4; i++)
+		c[i] = pair_connected(pair);
+	for (int side = 0; side < 2; side++) {
+		struct smcr_device_info info = pair_device(side, 2);
+		pair_add_device_quietly(pair, side, &info);
+	}
+	pair_link(pair, S, 1)->disabled = true;
+	return pair;
+}
+
 /** A link is added while the client's CONFIRM RKEY is under way on another link, and becomes active
  *  without an RToken of the new RMB. No connection may use the new RMB before the server has that
  *  RToken (RKEY-1), whichever links are left then. */
@@ -287,14 +302,7 @@ static void rmb_that_a_new_link_misses(void **state)
 	for (int links_left = 1; links_left <= 3; links_left += 2) {
 		TRIES("links left %d", links_left);
 		int c[7];
-		struct pair *pair = pair_new(NULL, NULL, 2, 2);
-		for (int i = 0; i < 4; i++)
-			c[i] = pair_connected(pair);
-		for (int side = 0; side < 2; side++) {
-			struct smcr_device_info info = pair_device(side, 2);
-			pair_add_device_quietly(pair, side, &info);
-		}
-		pair_link(pair, S, 1)->disabled = true; /* the next connection gets link 2 */
+		struct pair *pair = four_connections(c);
 		struct two_picks picks = {
 			.first = { .from = S,
 				   .type = SMCR_LLC_CONFIRM_RKEY,
@@ -349,14 +357,7 @@ static void rmb_that_is_told_in_time(void **state)
 {
 	(void)state;
 	int c[5];
-	struct pair *pair = pair_new(NULL, NULL, 2, 2);
-	for (int i = 0; i < 4; i++)
-		c[i] = pair_connected(pair);
-	for (int side = 0; side < 2; side++) {
-		struct smcr_device_info info = pair_device(side, 2);
-		pair_add_device_quietly(pair, side, &info);
-	}
-	pair_link(pair, S, 1)->disabled = true; /* the next connection gets link 2 */
+	struct pair *pair = four_connections(c);
 	struct pair_pick answer = {
 		.from = S, .type = SMCR_LLC_CONFIRM_RKEY, .reply = true, .verdict = PAIR_HOLD
 	};

@@ -626,17 +626,23 @@ static void asks_for_an_ack(void **state)
 	assert_int_equal(side.num_sends, 3);
 }
 
-/* What asks for an ACK takes no place of the user's, and ends with the queue pair without a
- * completion. */
-static void asking_takes_no_place(void **state)
+/* The peer answers SEND 0, and so is known as a soft RNIC. Behind SEND 1 an ACK is asked for. */
+static void ask_behind_a_send(void)
 {
-	(void)state;
 	assert_int_equal(post_send(0), 0);
 	expect_packet(0, ROCE_SEND_ONLY);
 	ack(0);
 	expect_done(0, 0, RNIC_WC_SUCCESS);
 	assert_int_equal(post_send(1), 0);
 	rnic_qp_want_ack(side.qp);
+}
+
+/* What asks for an ACK takes no place of the user's, and ends with the queue pair without a
+ * completion. */
+static void asking_takes_no_place(void **state)
+{
+	(void)state;
+	ask_behind_a_send();
 	expect_packet(2, ROCE_WRITE_ONLY);
 	for (uint64_t i = 2; i <= 64; i++)
 		assert_int_equal(post_send(i), 0);
@@ -661,12 +667,7 @@ static void silence_after_asking(void **state)
 	(void)state;
 	disconnect(NULL);
 	connect_with(400, 7);
-	assert_int_equal(post_send(0), 0);
-	expect_packet(0, ROCE_SEND_ONLY);
-	ack(0);
-	expect_done(0, 0, RNIC_WC_SUCCESS);
-	assert_int_equal(post_send(1), 0);
-	rnic_qp_want_ack(side.qp);
+	ask_behind_a_send();
 	assert_int_equal(post_send(2), 0);
 	assert_int_equal(post_send(3), 0);
 	expect_packet(2, ROCE_WRITE_ONLY);
