@@ -95,7 +95,7 @@ static struct reason of_ours(enum smcr_reason code)
 	case SMCR_REASON_NO_ACTIVE_LINK:
 		return (struct reason){
 			"no-active-link",
-			"the link group lost its last link while the connection was set up"
+			"the link group had no active link for the connection while it was set up"
 		};
 	case SMCR_REASON_UNKNOWN_LINK:
 		return (struct reason){ "unknown-link",
