@@ -172,10 +172,10 @@ $(B)/obj/tests/unit/%.o $(B)/obj/tests/preload/%.o $(B)/obj/tests/libsmcr/%.o: C
 SKELETONS := $(patsubst daemon/rendezvous/bpf/%.bpf.c,$(B)/gen/%.skel.h,$(wildcard daemon/rendezvous/bpf/*.bpf.c))
 $(call obj,$(wildcard daemon/rendezvous/*.c)): $(SKELETONS)
 
-$(B)/gen/%.skel.h: daemon/rendezvous/bpf/%.bpf.c $(wildcard daemon/rendezvous/bpf/*.h) | $(B)/has-tools
+$(B)/gen/%.skel.h: daemon/rendezvous/bpf/%.bpf.c | $(B)/has-tools
 	@mkdir -p $(@D)
 	$(call say,BPF)$(CLANG) -g -O2 -Wall -Werror -target bpf -ffreestanding -ffile-prefix-map="$(CURDIR)=." -I. -I/usr/include/$(shell $(CC) -dumpmachine) \
-		-c $< -o $(B)/gen/$*.bpf.o
+		-MMD -MP -MT $@ -c $< -o $(B)/gen/$*.bpf.o
 	$(call say,GEN)$(BPFTOOL) gen skeleton $(B)/gen/$*.bpf.o name $* > $@
 
 define archive
