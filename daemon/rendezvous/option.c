@@ -21,14 +21,14 @@
 #define MAX_SKIP_SECONDS 86400
 #define NSEC_PER_SEC     1000000000ull
 
-/* smcr.bpf.c cannot include ipc.h. */
+/* The BPF programs cannot include ipc.h. */
 _Static_assert(IPC_SOL_SMCR == 0x534d4352 && IPC_SO_CLAIM == 1 && IPC_SO_NEGOTIATED == 2 &&
 		       IPC_SO_REASON == 3 && IPC_SO_BAR == 4 && IPC_SO_STANDS_STILL == 5 &&
 		       IPC_NEGOTIATED_UNKNOWN == 0 && IPC_NEGOTIATED_YES == 1 &&
 		       IPC_NEGOTIATED_NO == 2 && IPC_PROMISE_MARK == 113 && IPC_SO_PLAIN == 6 &&
 		       IPC_SO_SPOKEN == 7 && IPC_SO_UNASKED == 8 &&
 		       IPC_UNASKED_MAX == SMCR_UNASKED_MAX,
-	       "smcr.bpf.c has other numbers");
+	       "numbers.h has other numbers");
 
 _Static_assert(sizeof(struct smcr_claim) == sizeof(struct ipc_claim) &&
 		       offsetof(struct smcr_claim, wanted) == offsetof(struct ipc_claim, wanted) &&

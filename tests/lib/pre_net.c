@@ -200,7 +200,7 @@ static int add_unasked(const void *value, socklen_t len)
 	return o->negotiated == IPC_NEGOTIATED_NO ? 0 : fails(ENODATA);
 }
 
-/* Judge a claim before connect() as smcr.bpf.c does. */
+/* Judge a claim before connect() as the BPF programs do (daemon/rendezvous/bpf/claims.h). */
 static int judge_socket(int fd)
 {
 	struct tcp_info info = { 0 };

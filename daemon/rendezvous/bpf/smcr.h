@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file smcr.h
- * Map keys and values that the BPF programs (smcr.bpf.c) share with option.c. Only fixed-width
- * types and explicit padding, because both sides compile this on their own. Addresses are 16 bytes,
- * IPv4 as IPv4-mapped IPv6.
+ * Map keys and values that the BPF programs (smcr.bpf.c) share with the daemon (option.c, tally.c).
+ * Only fixed-width types and explicit padding, because both sides compile this on their own.
+ * Addresses are 16 bytes, IPv4 as IPv4-mapped IPv6.
  */
 #ifndef SMCRD_RENDEZVOUS_BPF_SMCR_H
 #define SMCRD_RENDEZVOUS_BPF_SMCR_H

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file server.h
+ * The server's side of a handshake. If a SYN with the option comes to an address of claimed
+ * listeners, the SYN-ACK has the option too, or `answers` has the reason why not. When the
+ * handshake is over, the child socket is told which of the two it was.
+ *
+ * Three sockets take part: the listener; the request, which stands for the handshake, is no full
+ * socket and has no storage; and the child, which accept() will return. It is made at the end of
+ * the handshake, has the request's cookie, and a copy of the listener's storage and callback flags.
+ */
+#ifndef SMCRD_RENDEZVOUS_BPF_SERVER_H
+#define SMCRD_RENDEZVOUS_BPF_SERVER_H
+
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+#include <linux/errno.h>
+#include <stdbool.h>
+
+#include "daemon/rendezvous/bpf/handshake.h"
+#include "daemon/rendezvous/bpf/listeners.h"
+#include "daemon/rendezvous/bpf/numbers.h"
+#include "daemon/rendezvous/bpf/plain.h"
+#include "daemon/rendezvous/bpf/policy.h"
+#include "daemon/rendezvous/bpf/smcr.h"
+#include "daemon/rendezvous/bpf/socks.h"
+#include "daemon/rendezvous/bpf/tcp_option.h"
+#include "proto/smcr/reason.h"
+
+/* ---- what was answered */
+
+/*
+ * How a SYN with the option was answered, by the cookie of the request socket, which its child
+ * inherits: 0 with the option, else an enum smcr_reason. Later answers have to be the same as the
+ * first one, as the client may have seen any of them. A request has no storage of its own, so this
+ * map keeps the answers, and drops the oldest ones if there are too many. An answer is removed when
+ * its handshake is over, so only unfinished handshakes can fill the map, and each listener's
+ * backlog limits those.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u64);
+	__type(value, __u32);
+} answers SEC(".maps");
+
+/* In `answers`, instead of a reason: the first SYN-ACK was sent before the listener was claimed,
+ * perhaps by BPF programs of another daemon. */
+#define ANSWER_UNSURE 0xFFFFFFFF
+
+/* No handshake takes longer: SYN-ACKs are repeated for a minute by default. */
+#define HANDSHAKE_NS (64 * 1000000000ull)
+
+/* @param adopted  when the listener was claimed, if it listened already; else 0 */
+static __always_inline bool is_recent(__u64 adopted)
+{
+	return adopted && bpf_ktime_get_ns() - adopted < HANDSHAKE_NS;
+}
+
+/* ---- the SYN-ACK */
+
+/* The whole SYN is available only for the first SYN-ACK. TCP_SAVE_SYN keeps it for later ones,
+ * without the link-layer header. */
+static __always_inline bool is_repeated(struct bpf_sock_ops *ctx)
+{
+	__u8 header[16];
+	return bpf_getsockopt(ctx, SOL_TCP, TCP_BPF_SYN_MAC, header, sizeof(header)) == -ENOENT;
+}
+
+/* Decide once for each request whether the SYN-ACK has the option; only if the SYN had it (TCPO-3).
+ * @param count  as policy() has it
+ * @return 0: it has the option; else why not */
+static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie, bool count)
+{
+	__u32 *before = bpf_map_lookup_elem(&answers, &cookie);
+	if (before)
+		return *before;
+	if (!has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN))
+		return SMCR_REASON_PEER_NO_SMC;
+	if (is_signed(ctx, BPF_LOAD_HDR_OPT_TCP_SYN))
+		return SMCR_REASON_SOCKET_OPTION;
+	const struct smcr_listen *listen = find_listener(ctx);
+	if (!listen)
+		return SMCR_REASON_NOT_CLAIMED;
+	if (is_recent(listen->adopted) && is_repeated(ctx))
+		return ANSWER_UNSURE;
+	/* The SYN may have come to that listener of the address that is barred, or has lost its
+	 * claim: its callbacks stay on. */
+	if (listen->barred)
+		return SMCR_REASON_BARRED;
+	if (listen->quiet)
+		return SMCR_REASON_NOT_CLAIMED;
+	struct rule_search search = search_of(&listen->by, ctx->local_port);
+	return policy(ctx, &search, true, count);
+}
+
+/* The kernel asks how long the options are before it asks for them: write_in_synack(). */
+static __always_inline void reserve_in_synack(struct bpf_sock_ops *ctx)
+{
+	/* With SYN cookies there is no state, so the ACK could not be judged. */
+	if (ctx->args[0] == BPF_WRITE_HDR_TCP_SYNACK_COOKIE || did_not_ask(ctx))
+		return;
+	__u64 cookie = bpf_get_socket_cookie(ctx);
+	__u32 reason = answer(ctx, cookie, true);
+	if (reason == SMCR_REASON_PEER_NO_SMC)
+		return;
+	if (!reason && bpf_reserve_hdr_opt(ctx, OPTION_LEN, 0) < 0)
+		reason = SMCR_REASON_SOCKET_OPTION;
+	if (reason)
+		bpf_map_update_elem(&answers, &cookie, &reason, BPF_NOEXIST);
+}
+
+static __always_inline void write_in_synack(struct bpf_sock_ops *ctx)
+{
+	__u64 cookie = bpf_get_socket_cookie(ctx);
+	__u32 sent = 0;
+	if (ctx->args[0] == BPF_WRITE_HDR_TCP_SYNACK_COOKIE)
+		return;
+	__u32 reason = answer(ctx, cookie, false);
+	if (reason) {
+		/* The policy has changed since room for the option was reserved: without this note
+		 * the answer would count as lost, and so as sent with the option. */
+		if (reason != SMCR_REASON_PEER_NO_SMC)
+			bpf_map_update_elem(&answers, &cookie, &reason, BPF_NOEXIST);
+		return;
+	}
+	long r = bpf_store_hdr_opt(ctx, option, OPTION_LEN, 0);
+	if (r == 0 || r == -EEXIST)
+		bpf_map_update_elem(&answers, &cookie, &sent, BPF_NOEXIST);
+}
+
+/* ---- the outcome, from the child's point of view */
+
+/* The listener was claimed during the handshake: BPF programs of another daemon, or none, may have
+ * answered the SYN. */
+static __always_inline bool is_unsure(struct bpf_sock_ops *ctx, const struct smcr_sock *sock)
+{
+	__u64 cookie = bpf_get_socket_cookie(ctx);
+	__u32 *answered = bpf_map_lookup_elem(&answers, &cookie);
+	if (answered)
+		return *answered == ANSWER_UNSURE;
+	return is_recent(sock->adopted) && has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN);
+}
+
+/* Not for a listener that was claimed so late that its callbacks stay off: then no SYN was answered
+ * here. */
+static __always_inline bool answers_syns(struct bpf_sock_ops *ctx)
+{
+	return ctx->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
+}
+
+/* Most connections: the SYN has no option, and passive_outcome() need not search `answers`. */
+static __always_inline bool is_ordinary(struct bpf_sock_ops *ctx)
+{
+	return !(ctx->skb_tcp_flags & TCPHDR_SYN) && answers_syns(ctx) && did_not_ask(ctx);
+}
+
+/* Has this reason held as long as a handshake takes? These have, unless an administrator has just
+ * changed something. */
+static __always_inline bool is_lasting(__u32 reason)
+{
+	switch (reason) {
+	case SMCR_REASON_OWN_HOST:
+	case SMCR_REASON_LOCAL_POLICY:
+	case SMCR_REASON_IPSEC: return true;
+	default: return false;
+	}
+}
+
+/*
+ * The answer is missing because the LRU map has dropped it: assume that the option was sent, unless
+ * it cannot have been. If that is wrong, the peer's data will be refused as CLC; the opposite
+ * mistake would give the peer's CLC to the application.
+ */
+static __noinline __u32 lost_answer(struct bpf_sock_ops *ctx, const struct smcr_claimant *by)
+{
+	struct rule_search search = search_of(by, ctx->local_port);
+	__u32 reason = policy(ctx, &search, true, false);
+	return is_lasting(reason) ? reason : 0;
+}
+
+/* @return 0: the peer's SYN had the option, and our SYN-ACK too; else why not */
+static __always_inline __u32 passive_outcome(struct bpf_sock_ops *ctx, const struct smcr_sock *sock)
+{
+	__u64 cookie = bpf_get_socket_cookie(ctx);
+	__u32 *answered = bpf_map_lookup_elem(&answers, &cookie);
+	/* TCP Fast Open: the connection exists before our SYN-ACK, which has no option. */
+	if (ctx->skb_tcp_flags & TCPHDR_SYN)
+		return SMCR_REASON_SOCKET_OPTION;
+	if (answered)
+		return *answered;
+	if (!answers_syns(ctx))
+		return sock->flags & SMCR_SOCK_REFUSED ? SMCR_REASON_LIMIT
+						       : SMCR_REASON_NOT_CLAIMED;
+	/* -ENOENT after a SYN cookie: no SYN was kept. */
+	return has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN) ? lost_answer(ctx, &sock->by)
+							 : SMCR_REASON_PEER_NO_SMC;
+}
+
+/* The handshake is over: remove the answer, so that a flood of connections does not fill the
+ * map. */
+static __always_inline void forget_answer(struct bpf_sock_ops *ctx)
+{
+	__u64 cookie = bpf_get_socket_cookie(ctx);
+	bpf_map_delete_elem(&answers, &cookie);
+}
+
+/* ---- the child */
+
+/* The library and the next daemon find the promise on the socket itself (proto/ipc/ipc.h). */
+static __always_inline void mark_promise(struct bpf_sock_ops *ctx, struct smcr_sock *sock)
+{
+	int before = 0, mark = IPC_PROMISE_MARK;
+	bpf_getsockopt(ctx, SOL_TCP, TCP_SYNCNT, &before, sizeof(before));
+	if (bpf_setsockopt(ctx, SOL_TCP, TCP_SYNCNT, &mark, sizeof(mark)) == 0)
+		sock->syn_retries = before;
+}
+
+/* The listener's claim was withdrawn after it had answered with the option: the answer counts. */
+static __always_inline struct smcr_sock *late_child(struct bpf_sock_ops *ctx)
+{
+	__u64 cookie = bpf_get_socket_cookie(ctx);
+	__u32 *answered = bpf_map_lookup_elem(&answers, &cookie);
+	struct bpf_sock *sk = ctx->sk;
+	if (!answered)
+		return NULL;
+	if (*answered || !sk) {
+		bpf_map_delete_elem(&answers, &cookie);
+		return NULL;
+	}
+	return bpf_sk_storage_get(&socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
+/* A child of a listener that is barred or whose claim was withdrawn: switch off the inherited
+ * callbacks, which would run for every packet. */
+static __always_inline void leave_unclaimed(struct bpf_sock_ops *ctx)
+{
+	struct smcr_sock *sock = any_storage_of(ctx);
+	if (!sock)
+		return;
+	switch_off(ctx, sock);
+	sock->flags &= ~(SMCR_SOCK_LISTED | SMCR_SOCK_QUIET);
+	if (sock->flags & SMCR_SOCK_BARRED)
+		note_plain(ctx, sock);
+}
+
+/* Not always a child: after a simultaneous open it is the socket of connect(). */
+static __always_inline void on_passive_established(struct bpf_sock_ops *ctx)
+{
+	struct smcr_sock *sock = storage_of(ctx);
+	if (!sock && answers_syns(ctx))
+		sock = late_child(ctx);
+	if (!sock) {
+		leave_unclaimed(ctx);
+		return;
+	}
+	sock->flags &= ~SMCR_SOCK_LISTED; /* only the listener is counted */
+	/* Both sides have connected to each other (simultaneous open): there is no server. */
+	if (sock->role == SMCR_SOCK_CLIENT) {
+		settle(sock, SMCR_SOCK_CLIENT, SMCR_REASON_SOCKET_OPTION);
+	} else if (is_ordinary(ctx)) {
+		settle(sock, SMCR_SOCK_SERVER, SMCR_REASON_PEER_NO_SMC);
+	} else {
+		if (!is_unsure(ctx, sock))
+			settle(sock, SMCR_SOCK_SERVER, passive_outcome(ctx, sock));
+		forget_answer(ctx);
+	}
+	if (sock->negotiated == IPC_NEGOTIATED_YES) {
+		mark_promise(ctx, sock);
+		hold(ctx, sock);
+	}
+	switch_off(ctx, sock);
+	if (sock->negotiated == IPC_NEGOTIATED_NO)
+		note_plain(ctx, sock);
+}
+
+#endif
