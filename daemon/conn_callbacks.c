@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/answers.h"
-
+/* What connections (daemon/conns/) ask the other parts of the daemon, and tell them: may this one
+ * use SMC-R, how long is the prefix of this address, it has ended. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ---- the engine ---- */
 
-void answers_enter_engine(struct smcrd *smcrd)
+void smcrd_enter_engine(struct smcrd *smcrd)
 {
 	smcrd->programs_active++;
 	const uint64_t now = fabric_now();
@@ -20,7 +20,7 @@ void answers_enter_engine(struct smcrd *smcrd)
 
 static void engine_enter(void *ctx)
 {
-	answers_enter_engine(ctx);
+	smcrd_enter_engine(ctx);
 }
 
 static void engine_leave(void *ctx)
@@ -209,7 +209,7 @@ static void write_log(void *ctx, int priority, const char *line)
 	log_message(priority, "%s", line);
 }
 
-void answers_fill(struct smcrd *smcrd, struct conns_callbacks *ret_callbacks)
+void conn_callbacks_fill(struct smcrd *smcrd, struct conns_callbacks *ret_callbacks)
 {
 	*ret_callbacks = (struct conns_callbacks){ .ctx = smcrd,
 						   .engine_enter = engine_enter,
