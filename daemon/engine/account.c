@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <syslog.h>
 
-#include "daemon/engine/rendezvous.h"
+#include "daemon/engine/clc.h"
 
 #define SET_ASIDE_SHARE 16           /* 1/16 of the budget is set aside, */
 #define SET_ASIDE_STEP  (256u << 10) /* in multiples of this; nothing of a tiny budget */

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/engine/clc.h"
 #include "daemon/engine/data.h"
 #include "daemon/engine/llc_delete_all.h"
-#include "daemon/engine/rendezvous.h"
 #include "daemon/engine/trace.h"
 
 enum smcr_decline_window smcr_clc_decline_window(enum smcr_rv_step step, bool first_contact,

@@ -2,8 +2,8 @@
 /* What client and server agree on: version, EID, release, limits (docs/version-2.md). */
 #include <string.h>
 
+#include "daemon/engine/clc.h"
 #include "daemon/engine/llc.h"
-#include "daemon/engine/rendezvous.h"
 #include "proto/smcr/eid.h"
 
 bool smcr_clc_version_allowed(const struct smcr_config *config, uint8_t version)

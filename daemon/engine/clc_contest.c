@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/engine/clc.h"
 #include "daemon/engine/data.h"
-#include "daemon/engine/rendezvous.h"
 
 /** RMB-9: the peer has given the element of `old` to another connection. */
 static void evict(struct smcr_conn *old)

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/engine/rendezvous.h"
+#include "daemon/engine/clc.h"
 
 void smcr_clc_group_deleted(struct smcr_lgr *lgr)
 {

@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <syslog.h>
 
+#include "daemon/engine/clc.h"
 #include "daemon/engine/llc_first_contact.h"
-#include "daemon/engine/rendezvous.h"
 #include "daemon/engine/trace.h"
 
 bool smcr_conn_wants_clc(const struct smcr_conn *conn)

@@ -2,8 +2,8 @@
 /* Rendezvous: the element and the send buffer that a connection gets, and how large they are. */
 #include <errno.h>
 
+#include "daemon/engine/clc.h"
 #include "daemon/engine/data.h"
-#include "daemon/engine/rendezvous.h"
 
 uint8_t smcr_clc_element_bsize(const struct smcr_conn *conn)
 {

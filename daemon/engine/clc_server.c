@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 #include <syslog.h>
 
+#include "daemon/engine/clc.h"
 #include "daemon/engine/llc_first_contact.h"
-#include "daemon/engine/rendezvous.h"
 #include "proto/smcr/bytes.h"
 
 /* ---- which LAN ---- */

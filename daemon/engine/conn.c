@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/engine/clc.h"
 #include "daemon/engine/data.h"
 #include "daemon/engine/llc_delete_link.h"
-#include "daemon/engine/rendezvous.h"
 
 int smcr_conn_new(struct smcr_engine *engine, const struct smcr_conn_params *params,
 		  struct smcr_conn **ret_conn)

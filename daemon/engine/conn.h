@@ -36,7 +36,7 @@ struct smcr_agreed {
 
 /** The rendezvous of a connection; clc*.c alone change this. */
 struct smcr_conn_rv {
-	int step; /* enum smcr_rv_step, rendezvous.h */
+	int step; /* enum smcr_rv_step, clc.h */
 	bool first_contact;
 	bool give_up; /* decline at the next occasion that the rules allow (ERR-3) */
 	uint32_t give_up_reason;

@@ -10,9 +10,9 @@
 #include <sys/socket.h>
 #include <syslog.h>
 
+#include "daemon/engine/clc.h"
 #include "daemon/engine/data.h"
 #include "daemon/engine/llc_delete_all.h"
-#include "daemon/engine/rendezvous.h"
 #include "proto/smcr/eid.h"
 
 #define SECONDS (1000u * 1000u)

@@ -12,7 +12,7 @@
  *   slab.c         RMBs and send buffers        peer_rmb.c     the peer's RMBs and RTokens
  *   conn.c         connections: life, lookup    need.c         what they need of their buffers
  *   account.c      who holds how much memory    stats.c        what is counted for operators
- *   clc*.c         rendezvous of one connection (RFC 7609 3.5): rendezvous.h
+ *   clc*.c         rendezvous of one connection (RFC 7609 3.5): clc.h
  *   llc*.c         exchanges of a link group: llc.h, a header for each, and llc_steps.c, where to
  *                  begin
  *   deletion.h     how far the deletion of a link is

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <syslog.h>
 
+#include "daemon/engine/clc.h"
 #include "daemon/engine/data.h"
 #include "daemon/engine/llc_delete_all.h"
 #include "daemon/engine/llc_test_link.h"
-#include "daemon/engine/rendezvous.h"
 
 void smcr_lgr_probe(struct smcr_lgr *lgr)
 {

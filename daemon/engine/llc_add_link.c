@@ -6,13 +6,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/engine/clc.h"
 #include "daemon/engine/llc_add_link.h"
 #include "daemon/engine/llc_confirm_link.h"
 #include "daemon/engine/llc_delete_link.h"
 #include "daemon/engine/llc_first_contact.h"
 #include "daemon/engine/llc_links.h"
 #include "daemon/engine/llc_rtokens.h"
-#include "daemon/engine/rendezvous.h"
 
 /* ---- messages ---- */
 

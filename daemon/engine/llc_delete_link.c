@@ -5,12 +5,12 @@
  */
 #include <errno.h>
 
+#include "daemon/engine/clc.h"
 #include "daemon/engine/llc_delete_all.h"
 #include "daemon/engine/llc_delete_link.h"
 #include "daemon/engine/llc_first_contact.h"
 #include "daemon/engine/llc_links.h"
 #include "daemon/engine/llc_rkey.h"
-#include "daemon/engine/rendezvous.h"
 
 /* ---- how far a deletion is ---- */
 

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <syslog.h>
 
+#include "daemon/engine/clc.h"
 #include "daemon/engine/llc_add_link.h"
 #include "daemon/engine/llc_confirm_link.h"
 #include "daemon/engine/llc_first_contact.h"
 #include "daemon/engine/llc_links.h"
-#include "daemon/engine/rendezvous.h"
 
 /* ---- rules ---- */
 

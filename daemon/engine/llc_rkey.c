@@ -8,9 +8,9 @@
 #include <string.h>
 #include <syslog.h>
 
+#include "daemon/engine/clc.h"
 #include "daemon/engine/llc_add_link.h"
 #include "daemon/engine/llc_rkey.h"
-#include "daemon/engine/rendezvous.h"
 
 #define RETRIES_MAX 8
 

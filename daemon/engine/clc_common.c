@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Rendezvous: steps that both roles take. */
+/* Rendezvous: what both roles do. The steps are enum smcr_rv_step in clc.h. */
 #include <string.h>
 #include <syslog.h>
 
+#include "daemon/engine/clc.h"
 #include "daemon/engine/data.h"
-#include "daemon/engine/rendezvous.h"
 
 bool smcr_clc_is_impostor(const struct smcr_conn *conn, const uint8_t peer_id[SMCR_PEER_ID_LEN])
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file rendezvous.h
+ * @file clc.h
  * The rendezvous of one connection (RFC 7609 3.5, C.1 to C.6): what the clc*.c files share, and
  * what link groups and LLC exchanges call.
  */
-#ifndef SMCRD_ENGINE_RENDEZVOUS_H
-#define SMCRD_ENGINE_RENDEZVOUS_H
+#ifndef SMCRD_ENGINE_CLC_H
+#define SMCRD_ENGINE_CLC_H
 
 #include "daemon/engine/internal.h"
 
@@ -86,7 +86,7 @@ void smcr_clc_proceed(struct smcr_conn *conn, enum smcr_rv_step step);
 /** Send a CLC message on the TCP connection. */
 void smcr_clc_send(struct smcr_conn *conn, const uint8_t *msg, size_t len);
 
-/* ---- clc_steps.c: what both roles do ---- */
+/* ---- clc_common.c: what both roles do ---- */
 
 /** Is the peer's TCP address one of this host's RNICs, although its peer ID is not ours? */
 bool smcr_clc_is_impostor(const struct smcr_conn *conn, const uint8_t peer_id[SMCR_PEER_ID_LEN]);
