@@ -407,7 +407,7 @@ enum ipc_conn_state conn_state(const struct client_conn *conn)
 	case PHASE_CONNECTING: return IPC_CONN_CONNECTING;
 	case PHASE_RENDEZVOUS:
 	case PHASE_DECLINING:
-	case PHASE_AGAIN: return conn->released ? IPC_CONN_OPEN : IPC_CONN_CONNECTING;
+	case PHASE_AGAIN: return conn->opened_early ? IPC_CONN_OPEN : IPC_CONN_CONNECTING;
 	case PHASE_SMCR: return IPC_CONN_SMCR;
 	case PHASE_RELAY: return IPC_CONN_RELAY;
 	case PHASE_CLOSING:

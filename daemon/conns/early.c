@@ -16,9 +16,9 @@
 
 #define KEEP_END_MS 200
 
-static void release(struct wait *wait)
+static void open_early(struct wait *wait)
 {
-	conn_release(container_of(wait, struct client_conn, early));
+	conn_open_early(container_of(wait, struct client_conn, early));
 }
 
 static void let_go(struct wait *wait)
@@ -28,7 +28,7 @@ static void let_go(struct wait *wait)
 
 int early_open(struct conns *conns)
 {
-	int r = waits_open(&conns->early, conns->config.base, conns->batch, release);
+	int r = waits_open(&conns->early, conns->config.base, conns->batch, open_early);
 	return r < 0 ? r : waits_open(&conns->connecting, conns->config.base, conns->batch, let_go);
 }
 

@@ -107,11 +107,11 @@ struct client_conn {
 	uint64_t claim_program; /* ipc_program_id(), 0: unknown */
 	struct quota *quota;
 	enum ipc_handover_kind kind;
-	bool require;    /* the program wants an error instead of a fallback */
-	bool released;   /* connect() returned before the outcome, with a writable pair end */
-	bool was_smcr;   /* the rendezvous succeeded */
-	bool was_shared; /* the program has, or had, this connection's memory mapped */
-	bool again;      /* the rendezvous broke, so the connection was made again as plain TCP */
+	bool require;      /* the program wants an error instead of a fallback */
+	bool opened_early; /* connect() returned before the outcome, with a writable pair end */
+	bool was_smcr;     /* the rendezvous succeeded */
+	bool was_shared;   /* the program has, or had, this connection's memory mapped */
+	bool again;        /* the rendezvous broke, so the connection was made again as plain TCP */
 	uint64_t again_since_ms; /* `again`: since when */
 	int syn_retries;         /* `again`: the program's TCP_SYNCNT */
 	bool meddled;            /* another process has read from the TCP socket or written to it */
@@ -293,7 +293,7 @@ enum ipc_conn_state conn_state(const struct client_conn *conn);
 
 /* outcome.c */
 /** connect() has waited for the rendezvous long enough: let it return, as TCP would. */
-void conn_release(struct client_conn *conn);
+void conn_open_early(struct client_conn *conn);
 /** The rendezvous succeeded: SMC-R carries the bytes from now on. */
 void conn_established(struct client_conn *conn);
 /** SMC-R was not negotiated, or was declined: the connection is plain TCP from now on. */

@@ -7,7 +7,7 @@
 
 /* ---- SMC-R ---- */
 
-void conn_release(struct client_conn *conn)
+void conn_open_early(struct client_conn *conn)
 {
 	if (conn->kind == IPC_HANDOVER_CONNECTED) {
 		int program = conn->asker ? conn_open_pair(conn, false) : -ESRCH;
@@ -17,7 +17,7 @@ void conn_release(struct client_conn *conn)
 	} else {
 		pair_unplug(&conn->pair);
 	}
-	conn->released = true;
+	conn->opened_early = true;
 }
 
 void conn_established(struct client_conn *conn)
@@ -29,7 +29,7 @@ void conn_established(struct client_conn *conn)
 	conns->counts.established++;
 	conn_note_worked(conn);
 	conn_update_stream(conn);
-	if (conn->kind == IPC_HANDOVER_CONNECTED && !conn->released) {
+	if (conn->kind == IPC_HANDOVER_CONNECTED && !conn->opened_early) {
 		int program = conn->asker ? conn_open_pair(conn, false) : -ESRCH;
 		if (program < 0 && conn->asker)
 			conn_reply(conn, IPC_OUTCOME_FAILED, -program, -1);
@@ -41,7 +41,7 @@ void conn_established(struct client_conn *conn)
 				smcr_conn_close(conn->smc, false);
 			return;
 		}
-	} else if (conn->kind == IPC_HANDOVER_CONNECTING && !conn->released) {
+	} else if (conn->kind == IPC_HANDOVER_CONNECTING && !conn->opened_early) {
 		pair_unplug(&conn->pair);
 	}
 	conn->pump.conn = conn->broken ? NULL : conn->smc;
@@ -78,7 +78,7 @@ static void start_relay(struct client_conn *conn)
 		conn_fail(conn, -r, SMCR_REASON_INTERNAL);
 		return;
 	}
-	if (conn->kind == IPC_HANDOVER_CONNECTING && !conn->released)
+	if (conn->kind == IPC_HANDOVER_CONNECTING && !conn->opened_early)
 		pair_unplug(&conn->pair);
 	conn_mark(conn);
 }

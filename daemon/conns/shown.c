@@ -65,7 +65,7 @@ static void describe_status(struct shown *shown, int proof, bool look,
 	struct client_conn *conn = shown->conn;
 	if (conn) {
 		pair_look_if_shut(&conn->pair);
-		if (conn->phase == PHASE_SMCR || conn->phase == PHASE_RELAY || conn->released)
+		if (conn->phase == PHASE_SMCR || conn->phase == PHASE_RELAY || conn->opened_early)
 			pair_widen(&conn->pair, proof);
 		ret_status->state = (uint8_t)conn_state(conn);
 		ret_status->error = conn->error;
