@@ -23,17 +23,17 @@ static void note_rnic(void *arg, const struct smcr_link_view *link)
 		snprintf(search->info->rnic, sizeof(search->info->rnic), "%s", link->device_name);
 }
 
-static enum ipc_mode mode_of(const struct client_conn_view *view)
+static enum ipc_mode mode_of(const struct conn_view *view)
 {
 	switch (view->mode) {
-	case CLIENT_MODE_PENDING: return IPC_MODE_PENDING;
-	case CLIENT_MODE_SMCR: return IPC_MODE_SMCR;
-	case CLIENT_MODE_TCP: break;
+	case CONN_MODE_PENDING: return IPC_MODE_PENDING;
+	case CONN_MODE_SMCR: return IPC_MODE_SMCR;
+	case CONN_MODE_TCP: break;
 	}
 	return IPC_MODE_TCP;
 }
 
-static void fill(const struct clients *clients, const struct client_conn_view *view,
+static void fill(const struct clients *clients, const struct conn_view *view,
 		 struct ipc_info *ret_info)
 {
 	*ret_info = (struct ipc_info){
@@ -48,7 +48,7 @@ static void fill(const struct clients *clients, const struct client_conn_view *v
 		.tx_bytes = view->bytes_known ? view->tx_bytes : 0,
 		.rx_bytes = view->bytes_known ? view->rx_bytes : 0,
 	};
-	if (!view->in_engine || view->mode != CLIENT_MODE_SMCR)
+	if (!view->in_engine || view->mode != CONN_MODE_SMCR)
 		return;
 	struct link_search search = { &view->engine, ret_info };
 	ret_info->linkgroup = view->engine.lgr_id;
@@ -58,7 +58,7 @@ static void fill(const struct clients *clients, const struct client_conn_view *v
 	smcr_engine_each_link(conns_engine(clients->conns), note_rnic, &search);
 }
 
-static void reply(struct session *session, const struct client_conn_view *view)
+static void reply(struct session *session, const struct conn_view *view)
 {
 	uint8_t buf[IPC_MAX_CLIENT_LEN];
 	struct ipc_info info;
@@ -69,7 +69,7 @@ static void reply(struct session *session, const struct client_conn_view *view)
 
 void info_request(struct session *session, const struct ipc_info_request *msg, int proof)
 {
-	struct client_conn_view view;
+	struct conn_view view;
 	struct conn_watcher *watcher = msg->flags & IPC_INFO_WAIT ? &session->watcher : NULL;
 	int r = conns_info(session->clients->conns, proof, watcher, &view);
 	if (r == -EACCES)
@@ -82,7 +82,7 @@ void info_request(struct session *session, const struct ipc_info_request *msg, i
 
 /* ---- those who wait ---- */
 
-static void on_settled(struct conn_watcher *watcher, const struct client_conn_view *view)
+static void on_settled(struct conn_watcher *watcher, const struct conn_view *view)
 {
 	struct session *session = container_of(watcher, struct session, watcher);
 	if (!view) /* the daemon ends, and the session with it */

@@ -13,7 +13,7 @@
 /* Fill in the addresses as the program knows them. During connect() the kernel does not tell the
  * peer's address, so the program's message has to.
  */
-static int fill_name(struct client_conn *conn, const struct conn_offer *offer)
+static int fill_name(struct conn *conn, const struct conn_offer *offer)
 {
 	int r = 0;
 	conn->name.local = offer->verdict->local_name;
@@ -28,13 +28,13 @@ static int fill_name(struct client_conn *conn, const struct conn_offer *offer)
 	return r;
 }
 
-static bool to_itself(const struct client_conn *conn)
+static bool to_itself(const struct conn *conn)
 {
 	return conn->local.port == conn->peer.port && conn->local.family == conn->peer.family &&
 	       memcmp(conn->local.ip, conn->peer.ip, sizeof(conn->local.ip)) == 0;
 }
 
-static bool assumed_capable(const struct client_conn *conn)
+static bool assumed_capable(const struct conn *conn)
 {
 	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
 	return callbacks->assume_capable && callbacks->assume_capable(callbacks->ctx, &conn->peer);
@@ -42,7 +42,7 @@ static bool assumed_capable(const struct client_conn *conn)
 
 /** Why the connection with this TCP handshake stays plain TCP (TCPO-5, TCPO-6), or
  *  SMCR_REASON_NONE. */
-static uint32_t judge_option(const struct client_conn *conn, const struct rdv_option_state *state)
+static uint32_t judge_option(const struct conn *conn, const struct rdv_option_state *state)
 {
 	enum smcr_role role =
 		conn->kind == IPC_HANDOVER_ACCEPTED ? SMCR_ROLE_SERVER : SMCR_ROLE_CLIENT;
@@ -58,8 +58,7 @@ static uint32_t judge_option(const struct client_conn *conn, const struct rdv_op
 }
 
 /* @return why this socket stays plain TCP at once, or SMCR_REASON_NONE */
-static uint32_t judge(const struct client_conn *conn, int verdict_error,
-		      const struct rdv_verdict *verdict)
+static uint32_t judge(const struct conn *conn, int verdict_error, const struct rdv_verdict *verdict)
 {
 	/* The TCP option cannot be seen (no BPF), and nothing else is wrong with the socket. During
 	 * connect() rdv_verify_socket() ends one step earlier, with -ENOTCONN: without BPF it
@@ -85,7 +84,7 @@ static uint32_t judge(const struct client_conn *conn, int verdict_error,
 }
 
 /** Ask the kernel for the peer's address. @return 0 or a negative errno */
-static int find_peer(struct client_conn *conn)
+static int find_peer(struct conn *conn)
 {
 	union ipc_addr peer;
 	int r = rdv_read_name(conn->tcp, true, &peer);
@@ -97,8 +96,7 @@ static int find_peer(struct client_conn *conn)
 	return 0;
 }
 
-static void stay_tcp(struct client_conn *conn, const struct rdv_option_state *state,
-		     uint32_t reason)
+static void stay_tcp(struct conn *conn, const struct rdv_option_state *state, uint32_t reason)
 {
 	conn->settled_tcp = state->claimed && state->negotiated == IPC_NEGOTIATED_NO;
 	conn_fall_back(conn, reason);
@@ -108,7 +106,7 @@ static void stay_tcp(struct client_conn *conn, const struct rdv_option_state *st
 
 static void on_connected(void *ctx, int error, const struct rdv_option_state *state)
 {
-	struct client_conn *conn = ctx;
+	struct conn *conn = ctx;
 	uint32_t reason = SMCR_REASON_NONE;
 	conn->wait = NULL;
 	batch_begin(conn->conns->batch);
@@ -131,7 +129,7 @@ static void on_connected(void *ctx, int error, const struct rdv_option_state *st
 /* Give the program its pair end, and wait for the handshake or begin the rendezvous. @return 0, or
  * a negative errno: the connection has ended
  */
-static int hand_out_pair(struct client_conn *conn)
+static int hand_out_pair(struct conn *conn)
 {
 	struct conns *conns = conn->conns;
 	bool connecting = conn->kind == IPC_HANDOVER_CONNECTING;
@@ -164,7 +162,7 @@ static void count_kind(struct conns_view *counts, enum ipc_handover_kind kind)
 	}
 }
 
-static int go(struct client_conn *conn, const struct conn_offer *offer)
+static int go(struct conn *conn, const struct conn_offer *offer)
 {
 	const struct rdv_verdict *verdict = offer->verdict;
 	int name_error = fill_name(conn, offer);
@@ -189,7 +187,7 @@ static int go(struct client_conn *conn, const struct conn_offer *offer)
 int conns_adopt(struct conns *conns, const struct conn_offer *offer, int tcp)
 {
 	const struct rdv_verdict *verdict = offer->verdict;
-	struct client_conn *conn = conn_new(conns, offer, tcp);
+	struct conn *conn = conn_new(conns, offer, tcp);
 	if (!conn) {
 		close_foreign(tcp, offer->quota);
 		return -EUSERS;

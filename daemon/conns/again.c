@@ -18,7 +18,7 @@
  * gets one soon after it has accepted another connection. */
 #define SYN_RETRIES 3
 
-static bool is_allowed(const struct client_conn *conn)
+static bool is_allowed(const struct conn *conn)
 {
 	bool somebody_waits = conn->asker || conn->pair.fd >= 0;
 	bool undecided = conn->phase == PHASE_RENDEZVOUS || conn->phase == PHASE_DECLINING;
@@ -28,7 +28,7 @@ static bool is_allowed(const struct client_conn *conn)
 
 static void on_connected_again(void *ctx, int error, const struct rdv_option_state *state);
 
-static int connect_again(struct client_conn *conn)
+static int connect_again(struct conn *conn)
 {
 	const struct conns_config *config = &conn->conns->config;
 	int r = rdv_connect_plain(conn->tcp, &conn->name.local, &conn->name.peer);
@@ -37,7 +37,7 @@ static int connect_again(struct client_conn *conn)
 					conn, &conn->wait);
 }
 
-static void repeat_syns(struct client_conn *conn, int times)
+static void repeat_syns(struct conn *conn, int times)
 {
 	setsockopt(conn->tcp, IPPROTO_TCP, TCP_SYNCNT, &times, sizeof(times));
 }
@@ -52,7 +52,7 @@ static void repeat_syns(struct client_conn *conn, int times)
  * keepalives that it wants; bytes that it has written are sent again for some time; and when it has
  * closed and has written nothing, nobody waits.
  */
-static uint64_t patience_ms(struct client_conn *conn)
+static uint64_t patience_ms(struct conn *conn)
 {
 	const int user_ms = sockopt_number(conn->tcp, IPPROTO_TCP, TCP_USER_TIMEOUT);
 	const bool closed = pair_closed(&conn->pair), unsent = pair_pending(&conn->pair) > 0;
@@ -71,7 +71,7 @@ static uint64_t patience_ms(struct client_conn *conn)
 }
 
 /* A server that answers no SYN may just be late. */
-static bool goes_on(struct client_conn *conn, int error)
+static bool goes_on(struct conn *conn, int error)
 {
 	return error == ETIMEDOUT && conn->pair.fd >= 0 && !conn->conns->stopped &&
 	       conns_now_ms() - conn->again_since_ms < patience_ms(conn) &&
@@ -80,7 +80,7 @@ static bool goes_on(struct client_conn *conn, int error)
 
 static void on_connected_again(void *ctx, int error, const struct rdv_option_state *state)
 {
-	struct client_conn *conn = ctx;
+	struct conn *conn = ctx;
 	(void)state;
 	conn->wait = NULL;
 	if (goes_on(conn, error))
@@ -95,14 +95,14 @@ static void on_connected_again(void *ctx, int error, const struct rdv_option_sta
 }
 
 /* A failure that this host caused teaches nothing about the peer. */
-static void note_failure(struct client_conn *conn, int error, uint32_t reason)
+static void note_failure(struct conn *conn, int error, uint32_t reason)
 {
 	if (conn->meddled || (reason != SMCR_REASON_NONE && error != ECONNRESET))
 		return;
 	conn_note_failure(conn, error == ECONNRESET ? CONNS_RESET : CONNS_NO_ANSWER);
 }
 
-void again_or_fail(struct client_conn *conn, int error, uint32_t reason)
+void again_or_fail(struct conn *conn, int error, uint32_t reason)
 {
 	if (!is_allowed(conn)) {
 		conn_fail(conn, error, reason);

@@ -16,13 +16,13 @@
 static void on_work(struct task *task);
 static void on_later(struct task *task);
 
-struct client_conn *conn_new(struct conns *conns, const struct conn_offer *offer, int tcp)
+struct conn *conn_new(struct conns *conns, const struct conn_offer *offer, int tcp)
 {
 	const struct conns_limits *limits = &conns->config.limits;
 	struct quota *quota = offer->quota;
 	if (conns->counts.conns >= limits->conns || quota->conns >= limits->conns_per_uid)
 		return NULL;
-	struct client_conn *conn = calloc(1, sizeof(*conn));
+	struct conn *conn = calloc(1, sizeof(*conn));
 	if (!conn)
 		return NULL;
 	conn->number = conns->last_number + 1;
@@ -54,7 +54,7 @@ struct client_conn *conn_new(struct conns *conns, const struct conn_offer *offer
 	return conn;
 }
 
-static void new_id(struct client_conn *conn)
+static void new_id(struct conn *conn)
 {
 	struct conns *conns = conn->conns;
 	HASH_DELETE(hh, conns->by_id, conn);
@@ -64,7 +64,7 @@ static void new_id(struct client_conn *conn)
 
 static void on_pair_ready(struct watch *watch, uint32_t events)
 {
-	struct client_conn *conn = container_of(watch, struct client_conn, pair_watch);
+	struct conn *conn = container_of(watch, struct conn, pair_watch);
 	/* The kernel reports EPOLLOUT after every read of the program: watch for it only while it
 	 * is needed. */
 	bool wanted = conn->pump.rx_full || conn->relay.rx_full || conn->shared.wants_empty;
@@ -78,7 +78,7 @@ static void on_pair_ready(struct watch *watch, uint32_t events)
 	conn_mark(conn);
 }
 
-int conn_open_pair(struct client_conn *conn, bool plugged)
+int conn_open_pair(struct conn *conn, bool plugged)
 {
 	struct conns *conns = conn->conns;
 	int program = -1, r = -EADDRINUSE;
@@ -100,13 +100,13 @@ int conn_open_pair(struct client_conn *conn, bool plugged)
 	return program;
 }
 
-void conn_stop_watching(struct client_conn *conn)
+void conn_stop_watching(struct conn *conn)
 {
 	poller_remove(conn->conns->poller, &conn->pair_watch);
 	poller_remove(conn->conns->poller, &conn->tcp_watch);
 }
 
-void conn_look_at_memory(struct client_conn *conn)
+void conn_look_at_memory(struct conn *conn)
 {
 	if (!conn->pump.shared || !conn->pump.conn)
 		return;
@@ -115,7 +115,7 @@ void conn_look_at_memory(struct client_conn *conn)
 	conn_mark(conn);
 }
 
-void conn_unshare(struct client_conn *conn)
+void conn_unshare(struct conn *conn)
 {
 	if (!conn->pump.shared)
 		return;
@@ -129,7 +129,7 @@ void conn_unshare(struct client_conn *conn)
 
 /* ---- who handed it over ---- */
 
-void conn_reply(struct client_conn *conn, enum ipc_outcome outcome, int error, int fd)
+void conn_reply(struct conn *conn, enum ipc_outcome outcome, int error, int fd)
 {
 	struct conn_asker *asker = conn->asker;
 	conn_asker_forget(asker);
@@ -148,20 +148,20 @@ void conn_asker_forget(struct conn_asker *asker)
 /* ---- bytes ---- */
 
 /* See to it after others had their turn. */
-static void mark_later(struct client_conn *conn)
+static void mark_later(struct conn *conn)
 {
 	if (conn->phase != PHASE_DEAD)
 		batch_later(conn->conns->batch, &conn->later);
 }
 
-static void ask_for_room(struct client_conn *conn, bool full)
+static void ask_for_room(struct conn *conn, bool full)
 {
 	if (full)
 		poller_modify(conn->conns->poller, &conn->pair_watch, POLLER_INPUT | EPOLLOUT);
 }
 
 /* Reset a connection over SMC-R. */
-static void give_up(struct client_conn *conn, const char *why)
+static void give_up(struct conn *conn, const char *why)
 {
 	conn->conns->counts.resets++;
 	conn_tell(conn, CONNS_WAS_RESET, why);
@@ -175,7 +175,7 @@ static void give_up(struct client_conn *conn, const char *why)
 }
 
 /* The program broke the protocol of shared memory (docs/data-path.md). */
-static void violated(struct client_conn *conn)
+static void violated(struct conn *conn)
 {
 	conns_warn_of_user(
 		conn->conns, conn->cred.uid, "broken memory",
@@ -185,14 +185,14 @@ static void violated(struct client_conn *conn)
 }
 
 /* How many bytes of the program have left: for the engine, or for the peer's TCP. */
-static uint64_t bytes_sent(const struct client_conn *conn)
+static uint64_t bytes_sent(const struct conn *conn)
 {
 	return conn->phase == PHASE_RELAY ? relay_sent(&conn->relay) : conn->pump.tx_bytes;
 }
 
 /* The program has closed, and not all that it wrote is sent. As long as bytes leave now and then,
  * that goes on. */
-static void await_last_bytes(struct client_conn *conn)
+static void await_last_bytes(struct conn *conn)
 {
 	const uint64_t sent = bytes_sent(conn);
 	if (conn->close_deadline_ms && conn->sent == sent)
@@ -202,7 +202,7 @@ static void await_last_bytes(struct client_conn *conn)
 	conns_need_sweep(conn->conns);
 }
 
-static void run_pump(struct client_conn *conn)
+static void run_pump(struct conn *conn)
 {
 	struct shared *shared = conn->pump.shared;
 	if (shared)
@@ -230,7 +230,7 @@ static void run_pump(struct client_conn *conn)
 }
 
 /* TCP was reset, and the program has not read all that came before. */
-static void await_reader(struct client_conn *conn)
+static void await_reader(struct conn *conn)
 {
 	conn->reset_deadline_ms = 0;
 	if (!relay_reset_waits(&conn->relay))
@@ -239,7 +239,7 @@ static void await_reader(struct client_conn *conn)
 	conns_need_sweep(conn->conns);
 }
 
-static void run_relay(struct client_conn *conn)
+static void run_relay(struct conn *conn)
 {
 	switch (relay_run(&conn->relay)) {
 	case RELAY_WAIT: ask_for_room(conn, conn->relay.rx_full); break;
@@ -255,7 +255,7 @@ static void run_relay(struct client_conn *conn)
 
 /* A program that reads may take its time. One that waits for its write() to end does not read, and
  * TCP would end that write() at once. */
-static bool check_reader(struct client_conn *conn, uint64_t now_ms)
+static bool check_reader(struct conn *conn, uint64_t now_ms)
 {
 	if (conn->reset_deadline_ms <= now_ms && relay_writer_waits(&conn->relay)) {
 		conn_end_relay(conn, false);
@@ -264,7 +264,7 @@ static bool check_reader(struct client_conn *conn, uint64_t now_ms)
 	return true;
 }
 
-bool conn_check_deadline(struct client_conn *conn, uint64_t now_ms)
+bool conn_check_deadline(struct conn *conn, uint64_t now_ms)
 {
 	if (conn->phase == PHASE_RELAY && conn->reset_deadline_ms)
 		return check_reader(conn, now_ms);
@@ -285,7 +285,7 @@ bool conn_check_deadline(struct client_conn *conn, uint64_t now_ms)
 
 /* ---- the daemon stops, options change ---- */
 
-void conn_stop(struct client_conn *conn)
+void conn_stop(struct conn *conn)
 {
 	/* Once the daemon has ended nobody relays for a program that has a pair end. A peer that
 	 * was told to go on over TCP would be reset in the middle. A peer that is reset now can
@@ -301,7 +301,7 @@ void conn_stop(struct client_conn *conn)
 		conn_end_relay(conn, false);
 }
 
-void conn_options_changed(struct client_conn *conn)
+void conn_options_changed(struct conn *conn)
 {
 	bool reset_wanted = conn->linger.l_onoff && conn->linger.l_linger == 0;
 	conn->pump.linger_reset = conn->relay.linger_reset = reset_wanted;
@@ -316,12 +316,12 @@ void conn_options_changed(struct client_conn *conn)
 
 /* ---- its life ---- */
 
-static void rendezvous_failed(struct client_conn *conn)
+static void rendezvous_failed(struct conn *conn)
 {
 	again_or_fail(conn, conn->error, conn->reason);
 }
 
-static void declined(struct client_conn *conn)
+static void declined(struct conn *conn)
 {
 	if (conn->path_dead)
 		conn_note_failure(conn, CONNS_PATH_DEAD);
@@ -329,7 +329,7 @@ static void declined(struct client_conn *conn)
 	conn_fall_back(conn, conn->reason);
 }
 
-static void abandon_if_closed(struct client_conn *conn)
+static void abandon_if_closed(struct conn *conn)
 {
 	if (conn->pump.closed)
 		conn_abandon(conn);
@@ -339,7 +339,7 @@ static void abandon_if_closed(struct client_conn *conn)
  * of the connection, or something else moves the connection on (the end of the TCP handshake, the
  * kernel taking our Decline, the function that ends the connection).
  */
-static void (*const life[NUM_PHASES][NUM_CONN_EVENTS])(struct client_conn *conn) = {
+static void (*const life[NUM_PHASES][NUM_CONN_EVENTS])(struct conn *conn) = {
 	[PHASE_CONNECTING] = { [CONN_READY] = abandon_if_closed },
 	[PHASE_RENDEZVOUS] = { [CONN_ESTABLISHED] = conn_established,
 			       [CONN_FALLBACK] = declined,
@@ -352,9 +352,9 @@ static void (*const life[NUM_PHASES][NUM_CONN_EVENTS])(struct client_conn *conn)
 	[PHASE_CLOSING] = { [CONN_RESET] = conn_reset, [CONN_CLOSED] = conn_closed },
 };
 
-static void live(struct client_conn *conn, enum conn_event event)
+static void live(struct conn *conn, enum conn_event event)
 {
-	void (*step)(struct client_conn * conn) = life[conn->phase][event];
+	void (*step)(struct conn * conn) = life[conn->phase][event];
 	if (step)
 		step(conn);
 }
@@ -362,7 +362,7 @@ static void live(struct client_conn *conn, enum conn_event event)
 /* Carry out what was told while the engine could not be called, in order; then move bytes. */
 static void on_work(struct task *task)
 {
-	struct client_conn *conn = container_of(task, struct client_conn, work);
+	struct conn *conn = container_of(task, struct conn, work);
 	const struct told told = conn->told;
 	conn->told.count = 0;
 	for (unsigned int i = 0; i < told.count; i++)
@@ -373,10 +373,10 @@ static void on_work(struct task *task)
 
 static void on_later(struct task *task)
 {
-	conn_mark(container_of(task, struct client_conn, later));
+	conn_mark(container_of(task, struct conn, later));
 }
 
-void conn_mark(struct client_conn *conn)
+void conn_mark(struct conn *conn)
 {
 	if (conn->phase != PHASE_DEAD)
 		batch_now(conn->conns->batch, &conn->work);
@@ -389,19 +389,19 @@ static void note(struct told *told, enum conn_event event)
 		told->events[told->count++] = event;
 }
 
-void conn_note(struct client_conn *conn, enum conn_event event)
+void conn_note(struct conn *conn, enum conn_event event)
 {
 	note(&conn->told, event);
 	conn_mark(conn);
 }
 
-void conn_put_off(struct client_conn *conn, enum conn_event event)
+void conn_put_off(struct conn *conn, enum conn_event event)
 {
 	note(&conn->told, event);
 	mark_later(conn);
 }
 
-enum ipc_conn_state conn_state(const struct client_conn *conn)
+enum ipc_conn_state conn_state(const struct conn *conn)
 {
 	switch (conn->phase) {
 	case PHASE_CONNECTING: return IPC_CONN_CONNECTING;

@@ -9,13 +9,13 @@
 
 void conns_clc_send(void *user, const uint8_t *msg, size_t len)
 {
-	struct client_conn *conn = user;
+	struct conn *conn = user;
 	/* No stream means that TCP is gone; the engine has been told so or will be. */
 	if (conn->stream && clc_stream_send(conn->stream, msg, len) < 0)
 		conns_log(conn->conns, LOG_ERR, "a CLC message of %zu bytes did not fit", len);
 }
 
-static void let_go(struct client_conn *conn, enum conn_event event)
+static void let_go(struct conn *conn, enum conn_event event)
 {
 	conn->let_go = true;
 	conn->smc = conn->pump.conn = NULL;
@@ -24,7 +24,7 @@ static void let_go(struct client_conn *conn, enum conn_event event)
 
 void conns_event(void *user, const struct smcr_conn_event *event)
 {
-	struct client_conn *conn = user;
+	struct conn *conn = user;
 	switch (event->type) {
 	case SMCR_CONN_ESTABLISHED: conn_note(conn, CONN_ESTABLISHED); break;
 	case SMCR_CONN_FALLBACK:

@@ -84,7 +84,7 @@ void conns_need_sweep(struct conns *conns)
 static void on_sweep(evutil_socket_t fd, short what, void *arg)
 {
 	struct conns *conns = arg;
-	struct client_conn *conn, *next;
+	struct conn *conn, *next;
 	bool again = false;
 	(void)fd;
 	(void)what;
@@ -195,7 +195,7 @@ void conns_configure(struct conns *conns, const struct conns_config *config)
 
 void conns_stop(struct conns *conns)
 {
-	struct client_conn *conn, *next;
+	struct conn *conn, *next;
 	if (conns->stopped)
 		return;
 	conns->stopped = true;
@@ -224,7 +224,7 @@ static void free_event(struct event *event)
 
 void conns_free(struct conns *conns)
 {
-	struct client_conn *conn, *next;
+	struct conn *conn, *next;
 	if (!conns)
 		return;
 	conns->freeing = true;
@@ -252,7 +252,7 @@ void conns_free(struct conns *conns)
 
 void conns_get_view(const struct conns *conns, struct conns_view *ret_view)
 {
-	const struct client_conn *conn;
+	const struct conn *conn;
 	*ret_view = conns->counts;
 	DL_FOREACH (conns->conns, conn) {
 		switch (conn->phase) {

@@ -26,7 +26,7 @@
 #include "daemon/rendezvous/option.h"
 #include "proto/ipc/ipc.h"
 
-struct client_conn;
+struct conn;
 struct conns;
 struct event_base;
 struct poller;
@@ -223,7 +223,7 @@ void conns_warn_of_user(struct conns *conns, uid_t uid, const char *reason, cons
 
 /** Embedded by who hands a connection over and waits for the outcome. */
 struct conn_asker {
-	struct client_conn *conn; /* NULL: waits for nothing */
+	struct conn *conn; /* NULL: waits for nothing */
 	/** Called once. `fd` (or -1) is for the program; the callee owns it from then on. */
 	void (*outcome)(struct conn_asker *asker, enum ipc_outcome outcome, int error,
 			uint32_t reason, int fd);
@@ -277,9 +277,9 @@ int conns_share(struct conns *conns, int proof, const struct ipc_memory_request 
 
 /** Embedded by who waits until it is settled whether SMC-R or TCP carries the data. */
 struct conn_watcher {
-	struct client_conn *conn; /* NULL: waits for nothing */
+	struct conn *conn; /* NULL: waits for nothing */
 	/** Called once. `view` is NULL if the daemon ends before there is an outcome. */
-	void (*settled)(struct conn_watcher *watcher, const struct client_conn_view *view);
+	void (*settled)(struct conn_watcher *watcher, const struct conn_view *view);
 	struct conn_watcher *prev, *next;
 };
 
@@ -290,7 +290,7 @@ struct conn_watcher {
  * @return 0; -EACCES; -ENOENT: the connection has ended and is not in the history any more
  */
 int conns_info(struct conns *conns, int proof, struct conn_watcher *watcher,
-	       struct client_conn_view *ret_view);
+	       struct conn_view *ret_view);
 void conn_watcher_forget(struct conn_watcher *watcher);
 
 /* ---- what a user may hold */

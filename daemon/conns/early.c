@@ -18,12 +18,12 @@
 
 static void open_early(struct wait *wait)
 {
-	conn_open_early(container_of(wait, struct client_conn, early));
+	conn_open_early(container_of(wait, struct conn, early));
 }
 
 static void let_go(struct wait *wait)
 {
-	pair_let_go(&container_of(wait, struct client_conn, connecting)->pair);
+	pair_let_go(&container_of(wait, struct conn, connecting)->pair);
 }
 
 int early_open(struct conns *conns)
@@ -38,19 +38,19 @@ void early_close(struct conns *conns)
 	waits_close(&conns->connecting);
 }
 
-void early_keep_end(struct client_conn *conn)
+void early_keep_end(struct conn *conn)
 {
 	waits_add(&conn->conns->connecting, &conn->connecting, KEEP_END_MS);
 }
 
-void early_expect(struct client_conn *conn)
+void early_expect(struct conn *conn)
 {
 	struct conns *conns = conn->conns;
 	if (!conn->early.due_ms)
 		waits_add(&conns->early, &conn->early, conns->config.limits.connect_wait_ms);
 }
 
-void early_forget(struct client_conn *conn)
+void early_forget(struct conn *conn)
 {
 	waits_remove(&conn->conns->early, &conn->early);
 	waits_remove(&conn->conns->connecting, &conn->connecting);

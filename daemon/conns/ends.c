@@ -10,7 +10,7 @@
 /* ---- TCP ---- */
 
 /* Send RST, also if other processes have descriptors of the socket. */
-static void reset_tcp(struct client_conn *conn)
+static void reset_tcp(struct conn *conn)
 {
 	const struct sockaddr unspec = { .sa_family = AF_UNSPEC };
 	conn_free_stream(conn);
@@ -23,7 +23,7 @@ static void reset_tcp(struct client_conn *conn)
 	conn->tcp = -1;
 }
 
-void conn_close_tcp(struct client_conn *conn)
+void conn_close_tcp(struct conn *conn)
 {
 	const struct linger background = { 0 };
 	conn_free_stream(conn);
@@ -35,7 +35,7 @@ void conn_close_tcp(struct client_conn *conn)
 	conn->tcp = -1;
 }
 
-void conn_let_go_of_tcp(struct client_conn *conn)
+void conn_let_go_of_tcp(struct conn *conn)
 {
 	conn_free_stream(conn);
 	if (conn->armed)
@@ -46,7 +46,7 @@ void conn_let_go_of_tcp(struct client_conn *conn)
 /* ---- what others may learn ---- */
 
 /* The port of a client is chosen for one connection, so nothing is learnt about it. */
-static struct smcr_addr learnt_peer(const struct client_conn *conn)
+static struct smcr_addr learnt_peer(const struct conn *conn)
 {
 	struct smcr_addr peer = conn->peer;
 	if (conn->kind == IPC_HANDOVER_ACCEPTED)
@@ -54,7 +54,7 @@ static struct smcr_addr learnt_peer(const struct client_conn *conn)
 	return peer;
 }
 
-void conn_note_failure(const struct client_conn *conn, enum conns_failure how)
+void conn_note_failure(const struct conn *conn, enum conns_failure how)
 {
 	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
 	const struct smcr_addr peer = learnt_peer(conn);
@@ -62,7 +62,7 @@ void conn_note_failure(const struct client_conn *conn, enum conns_failure how)
 		callbacks->failed(callbacks->ctx, conn->claim_uid, &peer, how);
 }
 
-void conn_note_worked(const struct client_conn *conn)
+void conn_note_worked(const struct conn *conn)
 {
 	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
 	const struct smcr_addr peer = learnt_peer(conn);
@@ -70,7 +70,7 @@ void conn_note_worked(const struct client_conn *conn)
 		callbacks->worked(callbacks->ctx, conn->claim_uid, &peer);
 }
 
-void conn_note_outgrown(const struct client_conn *conn, const struct smcr_needs *needs)
+void conn_note_outgrown(const struct conn *conn, const struct smcr_needs *needs)
 {
 	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
 	const struct conns_candidate candidate = conn_candidate(conn);
@@ -78,7 +78,7 @@ void conn_note_outgrown(const struct client_conn *conn, const struct smcr_needs 
 		callbacks->outgrown(callbacks->ctx, &candidate, needs);
 }
 
-void conn_tell(const struct client_conn *conn, enum conns_told_kind kind, const char *why)
+void conn_tell(const struct conn *conn, enum conns_told_kind kind, const char *why)
 {
 	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
 	const struct conns_told told = {
@@ -98,7 +98,7 @@ void conn_tell(const struct client_conn *conn, enum conns_told_kind kind, const 
 }
 
 /* A connection that the end of smcrd cuts short teaches nothing. */
-static void note_end(const struct client_conn *conn)
+static void note_end(const struct conn *conn)
 {
 	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
 	const struct conns_ended ended = {
@@ -118,7 +118,7 @@ static void note_end(const struct client_conn *conn)
 
 static void release(struct task *task)
 {
-	struct client_conn *conn = container_of(task, struct client_conn, grave);
+	struct conn *conn = container_of(task, struct conn, grave);
 	pair_reset(&conn->pair);
 	close_foreign(conn->tcp, conn->quota);
 	conn->quota->conns--;
@@ -128,7 +128,7 @@ static void release(struct task *task)
 	free(conn);
 }
 
-void conn_end(struct client_conn *conn)
+void conn_end(struct conn *conn)
 {
 	struct conns *conns = conn->conns;
 	struct conns_view *counts = &conns->counts;
@@ -156,7 +156,7 @@ void conn_end(struct client_conn *conn)
 	batch_bury(conns->batch, &conn->grave);
 }
 
-void conn_fail(struct client_conn *conn, int error, uint32_t reason)
+void conn_fail(struct conn *conn, int error, uint32_t reason)
 {
 	struct conns *conns = conn->conns;
 	bool connect_failed = conn->phase == PHASE_CONNECTING;
@@ -179,20 +179,20 @@ void conn_fail(struct client_conn *conn, int error, uint32_t reason)
 	}
 	if (conn->asker)
 		conn_reply(conn, IPC_OUTCOME_FAILED, conn->error, -1);
-	history_add(conn, CLIENT_MODE_TCP, IPC_CONN_FAILED);
+	history_add(conn, CONN_MODE_TCP, IPC_CONN_FAILED);
 	conn_end(conn);
 }
 
-void conn_abandon(struct client_conn *conn)
+void conn_abandon(struct conn *conn)
 {
 	conn_stop_watching(conn);
 	reset_tcp(conn);
 	pair_reset(&conn->pair);
-	history_add(conn, CLIENT_MODE_TCP, IPC_CONN_CLOSED);
+	history_add(conn, CONN_MODE_TCP, IPC_CONN_CLOSED);
 	conn_end(conn);
 }
 
-void conn_drop(struct client_conn *conn)
+void conn_drop(struct conn *conn)
 {
 	if (conn->asker)
 		conn_asker_forget(conn->asker);
@@ -204,7 +204,7 @@ void conn_drop(struct client_conn *conn)
 }
 
 /* A program that has seen end of file must not get ECONNRESET. */
-static void reset_pair(struct client_conn *conn)
+static void reset_pair(struct conn *conn)
 {
 	if (conn->pump.rx_ended || conn->relay.rx_ended)
 		pair_refuse(&conn->pair);
@@ -212,7 +212,7 @@ static void reset_pair(struct client_conn *conn)
 		pair_reset(&conn->pair);
 }
 
-void conn_reset(struct client_conn *conn)
+void conn_reset(struct conn *conn)
 {
 	conn->conns->counts.resets++;
 	if (conn->why)
@@ -225,7 +225,7 @@ void conn_reset(struct client_conn *conn)
 	reset_pair(conn);
 }
 
-void conn_closed(struct client_conn *conn)
+void conn_closed(struct conn *conn)
 {
 	conn_stop_watching(conn);
 	conn_unshare(conn);
@@ -245,11 +245,11 @@ void conn_closed(struct client_conn *conn)
 		conn_close_tcp(conn);
 		pair_finish(&conn->pair);
 	}
-	history_add(conn, CLIENT_MODE_SMCR, IPC_CONN_CLOSED);
+	history_add(conn, CONN_MODE_SMCR, IPC_CONN_CLOSED);
 	conn_end(conn);
 }
 
-void conn_end_relay(struct client_conn *conn, bool orderly)
+void conn_end_relay(struct conn *conn, bool orderly)
 {
 	conn_stop_watching(conn);
 	if (orderly) {
@@ -261,13 +261,13 @@ void conn_end_relay(struct client_conn *conn, bool orderly)
 		reset_tcp(conn);
 		reset_pair(conn);
 	}
-	history_add(conn, CLIENT_MODE_TCP, IPC_CONN_CLOSED);
+	history_add(conn, CONN_MODE_TCP, IPC_CONN_CLOSED);
 	conn_end(conn);
 }
 
 /* ---- at the program's wish ---- */
 
-int conn_take_back(struct client_conn *conn)
+int conn_take_back(struct conn *conn)
 {
 	if (conn->phase != PHASE_RELAY || !relay_untouched(&conn->relay))
 		return -EBUSY;
@@ -278,12 +278,12 @@ int conn_take_back(struct client_conn *conn)
 	conn->relay.pair = NULL; /* no bytes were counted, and none will be */
 	conn->handed_back = true;
 	pair_reset(&conn->pair);
-	history_add(conn, CLIENT_MODE_TCP, IPC_CONN_CLOSED);
+	history_add(conn, CONN_MODE_TCP, IPC_CONN_CLOSED);
 	conn_end(conn);
 	return tcp;
 }
 
-int conn_disconnect(struct client_conn *conn)
+int conn_disconnect(struct conn *conn)
 {
 	const struct sockaddr unspec = { .sa_family = AF_UNSPEC };
 	int tcp = conn->tcp;
@@ -303,7 +303,7 @@ int conn_disconnect(struct client_conn *conn)
 	} else if (conn->smc) {
 		smcr_conn_tcp_event(conn->smc, SMCR_TCP_RESET);
 	} else {
-		history_add(conn, CLIENT_MODE_TCP, IPC_CONN_CLOSED);
+		history_add(conn, CONN_MODE_TCP, IPC_CONN_CLOSED);
 		conn_end(conn);
 	}
 	return tcp;

@@ -16,7 +16,7 @@ void failed_remove(struct conns *conns, struct failed_conn *failed)
 	free(failed);
 }
 
-void failed_add(struct client_conn *conn, int error, uint32_t reason, int tcp)
+void failed_add(struct conn *conn, int error, uint32_t reason, int tcp)
 {
 	struct conns *conns = conn->conns;
 	struct failed_conn *failed = calloc(1, sizeof(*failed));

@@ -61,20 +61,19 @@ void conns_each_reason(const struct conns *conns,
 		fn(arg, reason->pair.own, reason->pair.peer, reason->count);
 }
 
-const char *client_mode_name(enum client_mode mode)
+const char *conn_mode_name(enum conn_mode mode)
 {
 	switch (mode) {
-	case CLIENT_MODE_PENDING: return "pending";
-	case CLIENT_MODE_SMCR: return "smcr";
-	case CLIENT_MODE_TCP: return "tcp";
+	case CONN_MODE_PENDING: return "pending";
+	case CONN_MODE_SMCR: return "smcr";
+	case CONN_MODE_TCP: return "tcp";
 	}
 	return "pending";
 }
 
-static void describe(const struct client_conn *conn, uint64_t now_ms,
-		     struct client_conn_view *ret_view)
+static void describe(const struct conn *conn, uint64_t now_ms, struct conn_view *ret_view)
 {
-	*ret_view = (struct client_conn_view){
+	*ret_view = (struct conn_view){
 		.number = conn->number,
 		.id = conn->id,
 		.cookie = conn->cookie,
@@ -82,7 +81,7 @@ static void describe(const struct client_conn *conn, uint64_t now_ms,
 		.local = conn->local,
 		.peer = conn->peer,
 		.role = conn->kind == IPC_HANDOVER_ACCEPTED ? SMCR_ROLE_SERVER : SMCR_ROLE_CLIENT,
-		.mode = CLIENT_MODE_PENDING,
+		.mode = CONN_MODE_PENDING,
 		.state = IPC_CONN_CONNECTING,
 		.error = conn->error,
 		.pid = conn->cred.pid,
@@ -103,18 +102,18 @@ static void describe(const struct client_conn *conn, uint64_t now_ms,
 
 uint64_t conns_number(const void *user)
 {
-	const struct client_conn *conn = user;
+	const struct conn *conn = user;
 	return conn->number;
 }
 
-void history_describe(const struct client_conn *conn, struct client_conn_view *ret_view)
+void history_describe(const struct conn *conn, struct conn_view *ret_view)
 {
 	describe(conn, conns_now_ms(), ret_view);
 	if (conn->phase == PHASE_SMCR || conn->phase == PHASE_CLOSING) {
-		ret_view->mode = CLIENT_MODE_SMCR;
+		ret_view->mode = CONN_MODE_SMCR;
 		ret_view->state = conn->phase == PHASE_SMCR ? IPC_CONN_SMCR : IPC_CONN_CLOSED;
 	} else if (conn->phase == PHASE_RELAY) {
-		ret_view->mode = CLIENT_MODE_TCP;
+		ret_view->mode = CONN_MODE_TCP;
 		ret_view->state = IPC_CONN_RELAY;
 	}
 	ret_view->in_engine = conn->smc != NULL;
@@ -122,10 +121,10 @@ void history_describe(const struct client_conn *conn, struct client_conn_view *r
 		smcr_conn_get_view(conn->smc, &ret_view->engine);
 }
 
-void history_add(struct client_conn *conn, enum client_mode mode, enum ipc_conn_state state)
+void history_add(struct conn *conn, enum conn_mode mode, enum ipc_conn_state state)
 {
 	struct conns *conns = conn->conns;
-	struct client_conn_view *view = &conns->history[conns->history_at];
+	struct conn_view *view = &conns->history[conns->history_at];
 	uint64_t now = conns_now_ms();
 	describe(conn, now, view);
 	view->mode = mode;
@@ -133,7 +132,7 @@ void history_add(struct client_conn *conn, enum client_mode mode, enum ipc_conn_
 	view->ended = true;
 	view->ended_ms = now; /* here a point in time; a view gets the time since then */
 	/* The daemon sees the bytes of plain TCP only if it has relayed them. */
-	view->bytes_known = mode != CLIENT_MODE_TCP || conn->relay.pair;
+	view->bytes_known = mode != CONN_MODE_TCP || conn->relay.pair;
 	conns->remembered++;
 	conns->history_at = (conns->history_at + 1) % conns->config.limits.history;
 	if (conns->history_len < conns->config.limits.history)
@@ -164,17 +163,17 @@ void conns_note_refused(struct conns *conns, const struct ucred *cred, int tcp, 
 }
 
 /* The n-th newest entry of the ring, counted from 1. */
-static const struct client_conn_view *remembered(const struct conns *conns, uint32_t nth)
+static const struct conn_view *remembered(const struct conns *conns, uint32_t nth)
 {
 	uint32_t size = conns->config.limits.history;
 	return &conns->history[(conns->history_at + size - nth) % size];
 }
 
 bool history_find_pair(const struct conns *conns, uint64_t id, uint64_t cookie,
-		       struct client_conn_view *ret_view)
+		       struct conn_view *ret_view)
 {
 	for (uint32_t i = 1; i <= conns->history_len; i++) {
-		const struct client_conn_view *view = remembered(conns, i);
+		const struct conn_view *view = remembered(conns, i);
 		if (view->id != id || view->pair_cookie != cookie)
 			continue;
 		*ret_view = *view;
@@ -183,10 +182,10 @@ bool history_find_pair(const struct conns *conns, uint64_t id, uint64_t cookie,
 	return false;
 }
 
-bool history_find_tcp(const struct conns *conns, uint64_t cookie, struct client_conn_view *ret_view)
+bool history_find_tcp(const struct conns *conns, uint64_t cookie, struct conn_view *ret_view)
 {
 	for (uint32_t i = 1; i <= conns->history_len; i++) {
-		const struct client_conn_view *view = remembered(conns, i);
+		const struct conn_view *view = remembered(conns, i);
 		if (view->cookie != cookie)
 			continue;
 		*ret_view = *view;
@@ -197,10 +196,10 @@ bool history_find_tcp(const struct conns *conns, uint64_t cookie, struct client_
 
 /* @return false: `fn` has ended the walk */
 static bool walk_live(const struct conns *conns, struct conns_place *place,
-		      bool (*fn)(void *arg, const struct client_conn_view *view), void *arg)
+		      bool (*fn)(void *arg, const struct conn_view *view), void *arg)
 {
-	const struct client_conn *conn;
-	struct client_conn_view view;
+	const struct conn *conn;
+	struct conn_view view;
 	uint64_t below = place->number ? place->number : UINT64_MAX;
 	while ((conn = order_before(&conns->order, below))) {
 		history_describe(conn, &view);
@@ -214,13 +213,13 @@ static bool walk_live(const struct conns *conns, struct conns_place *place,
 /* Entries of the ring are numbered in the order in which they were made; the newest has the number
  * conns->remembered. */
 static bool walk_ended(const struct conns *conns, struct conns_place *place,
-		       bool (*fn)(void *arg, const struct client_conn_view *view), void *arg)
+		       bool (*fn)(void *arg, const struct conn_view *view), void *arg)
 {
 	uint64_t now = conns_now_ms(), nth = 1;
 	if (place->number && place->number <= conns->remembered)
 		nth = conns->remembered - place->number + 2;
 	for (; nth <= conns->history_len; nth++) {
-		struct client_conn_view view = *remembered(conns, (uint32_t)nth);
+		struct conn_view view = *remembered(conns, (uint32_t)nth);
 		view.ended_ms = now - view.ended_ms;
 		view.age_ms += view.ended_ms;
 		place->number = conns->remembered - nth + 1;
@@ -231,7 +230,7 @@ static bool walk_ended(const struct conns *conns, struct conns_place *place,
 }
 
 bool conns_walk(const struct conns *conns, struct conns_place *place,
-		bool (*fn)(void *arg, const struct client_conn_view *view), void *arg)
+		bool (*fn)(void *arg, const struct conn_view *view), void *arg)
 {
 	if (!place->ended) {
 		if (!walk_live(conns, place, fn, arg))

@@ -96,13 +96,14 @@ struct own_keepalive {
 	int idle, interval;
 };
 
-/** One connection that a program handed over. */
-struct client_conn {
+/** One connection that a program handed over, client or server. `smc` is the same connection in the
+ * engine, from conn_start_rendezvous() until the engine lets go of it. */
+struct conn {
 	struct conns *conns;
 	uint64_t id;
 	uint64_t number;   /* connections are counted from 1 */
 	struct ucred cred; /* of the process that handed the connection over */
-	char program[CLIENT_PROGRAM_LEN];
+	char program[CONN_PROGRAM_LEN];
 	uid_t claim_uid;        /* who claimed the socket or its listener; without BPF: cred.uid */
 	uint64_t claim_program; /* ipc_program_id(), 0: unknown */
 	struct quota *quota;
@@ -154,14 +155,14 @@ struct client_conn {
 	bool settled_tcp; /* plain TCP by the TCP handshake; the BPF programs have counted it */
 	bool handed_back; /* the program has its TCP socket back and goes on with it */
 
-	struct task work;                /* carry out `told`, move bytes */
-	struct task later;               /* marks `work` after other connections had their turn */
-	struct task grave;               /* frees the connection */
-	struct client_conn *prev, *next; /* all connections, newest first */
-	bool looked_at;                  /* in conns->looked_at */
-	uint64_t look_due;               /* the next look comes no earlier, microseconds */
+	struct task work;         /* carry out `told`, move bytes */
+	struct task later;        /* marks `work` after other connections had their turn */
+	struct task grave;        /* frees the connection */
+	struct conn *prev, *next; /* all connections, newest first */
+	bool looked_at;           /* in conns->looked_at */
+	uint64_t look_due;        /* the next look comes no earlier, microseconds */
 	uint64_t look_pause;
-	struct client_conn *look_prev, *look_next;
+	struct conn *look_prev, *look_next;
 	UT_hash_handle hh; /* by id */
 };
 
@@ -214,14 +215,14 @@ struct conns {
 	uint32_t reserved;           /* sessions of administrators' tools, beyond the limit */
 
 	struct quota *quotas;
-	struct client_conn *conns, *looked_at;
-	struct client_conn *by_id;
+	struct conn *conns, *looked_at;
+	struct conn *by_id;
 	struct order order; /* connections by their numbers */
 	uint64_t last_number;
 	struct failed_conn *failed;
 	uint64_t next_id;
 
-	struct client_conn_view *history; /* ring */
+	struct conn_view *history; /* ring */
 	uint32_t history_len, history_at;
 	uint64_t remembered; /* entries ever made in `history`, overwritten ones included */
 	struct reason_count *reasons;
@@ -255,101 +256,101 @@ void quota_free_all(struct conns *conns);
 
 /* rendezvous.c */
 /** The handshake is over and SMC-R was agreed upon: have the engine begin CLC, or end in FAILED. */
-void conn_start_rendezvous(struct client_conn *conn);
+void conn_start_rendezvous(struct conn *conn);
 /** The connection as policy sees it; `mark` is not filled. */
-struct conns_candidate conn_candidate(const struct client_conn *conn);
+struct conns_candidate conn_candidate(const struct conn *conn);
 /** Read CLC messages from TCP if and only if the engine wants them. */
-void conn_update_stream(struct client_conn *conn);
-void conn_free_stream(struct client_conn *conn);
+void conn_update_stream(struct conn *conn);
+void conn_free_stream(struct conn *conn);
 
 /* conn.c */
 /** @return NULL: there are too many connections, or there is no memory; `tcp` still belongs to the
  *         caller */
-struct client_conn *conn_new(struct conns *conns, const struct conn_offer *offer, int tcp);
+struct conn *conn_new(struct conns *conns, const struct conn_offer *offer, int tcp);
 /** Make the pair. @return the program's end or a negative errno */
-int conn_open_pair(struct client_conn *conn, bool plugged);
+int conn_open_pair(struct conn *conn, bool plugged);
 /** The engine told an event: carry it out when the engine may be called again. */
-void conn_note(struct client_conn *conn, enum conn_event event);
+void conn_note(struct conn *conn, enum conn_event event);
 /** As conn_note(), but after other connections had their turn. */
-void conn_put_off(struct client_conn *conn, enum conn_event event);
+void conn_put_off(struct conn *conn, enum conn_event event);
 /** Carry out what was told and move bytes, at the end of this batch or from the event loop. */
-void conn_mark(struct client_conn *conn);
-void conn_stop_watching(struct client_conn *conn);
+void conn_mark(struct conn *conn);
+void conn_stop_watching(struct conn *conn);
 /** Account now for what the program has written into shared memory and taken from there. */
-void conn_look_at_memory(struct client_conn *conn);
+void conn_look_at_memory(struct conn *conn);
 /** End the use of shared memory: the connection is about to end. */
-void conn_unshare(struct client_conn *conn);
+void conn_unshare(struct conn *conn);
 /** Tell the outcome to who handed the connection over. */
-void conn_reply(struct client_conn *conn, enum ipc_outcome outcome, int error, int fd);
+void conn_reply(struct conn *conn, enum ipc_outcome outcome, int error, int fd);
 /** Options of the TCP socket, or `linger`, have other values. */
-void conn_options_changed(struct client_conn *conn);
+void conn_options_changed(struct conn *conn);
 /** The daemon stops in good order. */
-void conn_stop(struct client_conn *conn);
+void conn_stop(struct conn *conn);
 /** Reset a connection that waits for its peer or its program, if nothing has moved for too long.
  * @return false: the connection has no deadline (any more) */
-bool conn_check_deadline(struct client_conn *conn, uint64_t now_ms);
+bool conn_check_deadline(struct conn *conn, uint64_t now_ms);
 /** The state that a program sees. */
-enum ipc_conn_state conn_state(const struct client_conn *conn);
+enum ipc_conn_state conn_state(const struct conn *conn);
 
 /* outcome.c */
 /** connect() has waited for the rendezvous long enough: let it return, as TCP would. */
-void conn_open_early(struct client_conn *conn);
+void conn_open_early(struct conn *conn);
 /** The rendezvous succeeded: SMC-R carries the bytes from now on. */
-void conn_established(struct client_conn *conn);
+void conn_established(struct conn *conn);
 /** SMC-R was not negotiated, or was declined: the connection is plain TCP from now on. */
-void conn_fall_back(struct client_conn *conn, uint32_t reason);
+void conn_fall_back(struct conn *conn, uint32_t reason);
 /** The TCP connection broke before SMC-R or TCP has carried a byte. */
-void conn_tcp_lost(struct client_conn *conn);
+void conn_tcp_lost(struct conn *conn);
 
 /* ends.c */
 /** Give the TCP socket its own SO_LINGER again and read no more from it. */
-void conn_let_go_of_tcp(struct client_conn *conn);
+void conn_let_go_of_tcp(struct conn *conn);
 /** Close TCP with a FIN behind what was sent; the kernel goes on in the background. */
-void conn_close_tcp(struct client_conn *conn);
+void conn_close_tcp(struct conn *conn);
 /** Reset TCP; the program gets `error` if it waits or asks for it. */
-void conn_fail(struct client_conn *conn, int error, uint32_t reason);
+void conn_fail(struct conn *conn, int error, uint32_t reason);
 /** The program closed its pair end before connect() was over, so nobody wants the connection. */
-void conn_abandon(struct client_conn *conn);
+void conn_abandon(struct conn *conn);
 /** The engine says that the connection broke. */
-void conn_reset(struct client_conn *conn);
+void conn_reset(struct conn *conn);
 /** The engine says that the connection is over. */
-void conn_closed(struct client_conn *conn);
-void conn_end_relay(struct client_conn *conn, bool orderly);
+void conn_closed(struct conn *conn);
+void conn_end_relay(struct conn *conn, bool orderly);
 /** Reset TCP and the pair without a word to the engine or into the history. For conns_free(). */
-void conn_drop(struct client_conn *conn);
+void conn_drop(struct conn *conn);
 /** Take the connection out of everything; its memory is freed at the end of the batch. */
-void conn_end(struct client_conn *conn);
+void conn_end(struct conn *conn);
 /** Give the program its TCP socket back, as it was. @return the socket, and the connection has
  * ended; -EBUSY: bytes have passed, or it is no relay */
-int conn_take_back(struct client_conn *conn);
+int conn_take_back(struct conn *conn);
 /**
  * The program dissolves the connection and wants its TCP socket back (connect() with AF_UNSPEC).
  * The peer sees a reset, and so does who else holds the pair end.
  * @return the socket, which can be connected again, or -ENOTCONN. The connection may have ended.
  */
-int conn_disconnect(struct client_conn *conn);
+int conn_disconnect(struct conn *conn);
 /** Tell daemon/policy how the rendezvous went, or that a buffer was too small. */
-void conn_note_failure(const struct client_conn *conn, enum conns_failure how);
-void conn_note_worked(const struct client_conn *conn);
-void conn_note_outgrown(const struct client_conn *conn, const struct smcr_needs *needs);
+void conn_note_failure(const struct conn *conn, enum conns_failure how);
+void conn_note_worked(const struct conn *conn);
+void conn_note_outgrown(const struct conn *conn, const struct smcr_needs *needs);
 /** Tell operators what became of the connection. @param why as in struct conns_told */
-void conn_tell(const struct client_conn *conn, enum conns_told_kind kind, const char *why);
+void conn_tell(const struct conn *conn, enum conns_told_kind kind, const char *why);
 
 /* early.c */
 int early_open(struct conns *conns);
 void early_close(struct conns *conns);
 /** The program has its plugged pair end: close the daemon's descriptor of it after a short time. */
-void early_keep_end(struct client_conn *conn);
+void early_keep_end(struct conn *conn);
 /** A client's rendezvous begins: its connect() returns after `connect_wait_ms` at the latest. */
-void early_expect(struct client_conn *conn);
+void early_expect(struct conn *conn);
 /** connect() has returned, or the connection has ended. */
-void early_forget(struct client_conn *conn);
+void early_forget(struct conn *conn);
 
 /* lookout.c */
 /** The pump of a connection with shared memory has run: decide whether the daemon polls that
  * memory. */
-void lookout_update(struct client_conn *conn);
-void lookout_forget(struct client_conn *conn);
+void lookout_update(struct conn *conn);
+void lookout_forget(struct conn *conn);
 void lookout_on_timer(evutil_socket_t fd, short what, void *arg);
 
 /* again.c */
@@ -361,14 +362,14 @@ void lookout_on_timer(evutil_socket_t fd, short what, void *arg);
  * @param reason  enum smcr_reason; NONE: the peer is the cause, and gets no SMC-R option for a
  *                while
  */
-void again_or_fail(struct client_conn *conn, int error, uint32_t reason);
+void again_or_fail(struct conn *conn, int error, uint32_t reason);
 
 /* shown.c */
 /** What a descriptor proves to belong to. `conn` and `failed` both NULL: the connection is over. */
 struct shown {
 	uint64_t id;
 	uint64_t cookie;
-	struct client_conn *conn;
+	struct conn *conn;
 	struct failed_conn *failed;
 };
 /** @return 0; -EACCES: the descriptor is no pair end that this daemon made */
@@ -377,15 +378,15 @@ int shown_look_up(const struct conns *conns, int proof, struct shown *ret_shown)
 /* failed.c */
 /** Keep what the program of a failed connection may ask for. `tcp` (or -1) belongs to the record
  * from now on. */
-void failed_add(struct client_conn *conn, int error, uint32_t reason, int tcp);
+void failed_add(struct conn *conn, int error, uint32_t reason, int tcp);
 void failed_remove(struct conns *conns, struct failed_conn *failed);
 void failed_expire(struct conns *conns, uint64_t now_ms);
 
 /* watchers.c */
 /** Tell who waits for the outcome, if there is one. */
-void watchers_settled(struct client_conn *conn);
+void watchers_settled(struct conn *conn);
 /** The connection is over and in the history: tell everybody who still waits. */
-void watchers_ended(struct client_conn *conn);
+void watchers_ended(struct conn *conn);
 
 /* sockopt.c */
 /**
@@ -413,23 +414,22 @@ void sockopt_restore_keepalive(int tcp, const struct own_keepalive *own);
 /* tcpinfo.c */
 /** To be called after sockopt_apply(). If the answer is TCP_INFO, make it describe the program's
  * stream instead of the TCP connection behind the pair. */
-void tcpinfo_correct(const struct client_conn *conn, struct ipc_sockopt *msg);
+void tcpinfo_correct(const struct conn *conn, struct ipc_sockopt *msg);
 /** Answer SIOCOUTQ or SIOCOUTQNSD; ENOTCONN if the connection is over, which NULL means too. */
-void tcpinfo_control(const struct client_conn *conn, struct ipc_sockopt *msg);
+void tcpinfo_control(const struct conn *conn, struct ipc_sockopt *msg);
 
 /* history.c */
 int history_new(struct conns *conns);
 void history_free(struct conns *conns);
 /** The connection has ended, or has become plain TCP that the daemon does not see. */
-void history_add(struct client_conn *conn, enum client_mode mode, enum ipc_conn_state state);
+void history_add(struct conn *conn, enum conn_mode mode, enum ipc_conn_state state);
 /** A live connection as it is now. */
-void history_describe(const struct client_conn *conn, struct client_conn_view *ret_view);
+void history_describe(const struct conn *conn, struct conn_view *ret_view);
 /** Find an ended connection by its pair. @return false: it is not in the history */
 bool history_find_pair(const struct conns *conns, uint64_t id, uint64_t cookie,
-		       struct client_conn_view *ret_view);
+		       struct conn_view *ret_view);
 /** Find the last connection of this TCP socket that the daemon had and has no more. */
-bool history_find_tcp(const struct conns *conns, uint64_t cookie,
-		      struct client_conn_view *ret_view);
+bool history_find_tcp(const struct conns *conns, uint64_t cookie, struct conn_view *ret_view);
 /** Count why a connection does not use SMC-R. */
 void history_count_reason(struct conns *conns, uint32_t reason, uint32_t peer_reason);
 

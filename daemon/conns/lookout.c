@@ -27,7 +27,7 @@ static void arm(struct conns *conns, uint64_t now, uint64_t us)
 	evtimer_add(conns->look_timer, &wait);
 }
 
-void lookout_forget(struct client_conn *conn)
+void lookout_forget(struct conn *conn)
 {
 	if (!conn->looked_at)
 		return;
@@ -35,7 +35,7 @@ void lookout_forget(struct client_conn *conn)
 	DL_DELETE2(conn->conns->looked_at, conn, look_prev, look_next);
 }
 
-void lookout_update(struct client_conn *conn)
+void lookout_update(struct conn *conn)
 {
 	struct conns *conns = conn->conns;
 	struct shared *shared = &conn->shared;
@@ -60,7 +60,7 @@ void lookout_update(struct client_conn *conn)
 
 /* A writer has the lock and may have read `polled`, so the daemon has to go on looking, but less
  * often. */
-static void pause_looking(struct client_conn *conn, uint64_t now)
+static void pause_looking(struct conn *conn, uint64_t now)
 {
 	conn->look_pause = conn->look_pause ? conn->look_pause * 2 : PAUSE_FIRST_US;
 	if (conn->look_pause > PAUSE_MOST_US)
@@ -69,7 +69,7 @@ static void pause_looking(struct client_conn *conn, uint64_t now)
 }
 
 /* @return when to look again, microseconds from now */
-static uint64_t look(struct client_conn *conn, uint64_t now, bool *inout_news)
+static uint64_t look(struct conn *conn, uint64_t now, bool *inout_news)
 {
 	struct shared *shared = &conn->shared;
 	if (now < conn->look_due)
@@ -94,7 +94,7 @@ static uint64_t look(struct client_conn *conn, uint64_t now, bool *inout_news)
 void lookout_on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct conns *conns = arg;
-	struct client_conn *conn, *next;
+	struct conn *conn, *next;
 	uint64_t now = conns_now_us(), soonest = UINT64_MAX;
 	bool news = false;
 	(void)fd;

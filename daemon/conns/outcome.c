@@ -7,7 +7,7 @@
 
 /* ---- SMC-R ---- */
 
-void conn_open_early(struct client_conn *conn)
+void conn_open_early(struct conn *conn)
 {
 	if (conn->kind == IPC_HANDOVER_CONNECTED) {
 		int program = conn->asker ? conn_open_pair(conn, false) : -ESRCH;
@@ -20,7 +20,7 @@ void conn_open_early(struct client_conn *conn)
 	conn->opened_early = true;
 }
 
-void conn_established(struct client_conn *conn)
+void conn_established(struct conn *conn)
 {
 	struct conns *conns = conn->conns;
 	conn->phase = PHASE_SMCR;
@@ -53,13 +53,13 @@ void conn_established(struct client_conn *conn)
 
 static void on_tcp_ready(struct watch *watch, uint32_t events)
 {
-	struct client_conn *conn = container_of(watch, struct client_conn, tcp_watch);
+	struct conn *conn = container_of(watch, struct conn, tcp_watch);
 	relay_note_tcp(&conn->relay, events);
 	conn_mark(conn);
 }
 
 /* The program has its pair end: move bytes between that and TCP from now on. */
-static void start_relay(struct client_conn *conn)
+static void start_relay(struct conn *conn)
 {
 	struct conns *conns = conn->conns;
 	int r = 0;
@@ -84,7 +84,7 @@ static void start_relay(struct client_conn *conn)
 }
 
 /* Connections that the BPF programs have counted as plain TCP are not counted again. */
-static void count_fallback(struct client_conn *conn)
+static void count_fallback(struct conn *conn)
 {
 	struct conns *conns = conn->conns;
 	const struct conns_callbacks *callbacks = &conns->config.callbacks;
@@ -102,12 +102,12 @@ static void count_fallback(struct client_conn *conn)
 	conn_tell(conn, begun ? CONNS_FELL_BACK : CONNS_STAYED_TCP, NULL);
 }
 
-void conn_tcp_lost(struct client_conn *conn)
+void conn_tcp_lost(struct conn *conn)
 {
 	again_or_fail(conn, ECONNRESET, conn->reason);
 }
 
-void conn_fall_back(struct client_conn *conn, uint32_t reason)
+void conn_fall_back(struct conn *conn, uint32_t reason)
 {
 	conn->reason = reason;
 	if (conn->stream && clc_stream_broken(conn->stream)) {
@@ -143,6 +143,6 @@ void conn_fall_back(struct client_conn *conn, uint32_t reason)
 		conn_reply(conn, IPC_OUTCOME_FAILED, EPROTONOSUPPORT, -1);
 	else if (conn->asker)
 		conn_reply(conn, IPC_OUTCOME_TCP, 0, -1);
-	history_add(conn, CLIENT_MODE_TCP, IPC_CONN_CLOSED);
+	history_add(conn, CONN_MODE_TCP, IPC_CONN_CLOSED);
 	conn_end(conn);
 }

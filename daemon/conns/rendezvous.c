@@ -24,7 +24,7 @@ static void find_buffers(int tcp, struct smcr_conn_params *params)
 		params->sndbuf = buffer_of(tcp, SO_SNDBUF);
 }
 
-static void find_path(const struct client_conn *conn, struct smcr_conn_params *params)
+static void find_path(const struct conn *conn, struct smcr_conn_params *params)
 {
 	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
 	struct rdv_path path;
@@ -41,7 +41,7 @@ static void find_path(const struct client_conn *conn, struct smcr_conn_params *p
 	params->vlan = SMCR_NO_VLAN;
 }
 
-struct conns_candidate conn_candidate(const struct client_conn *conn)
+struct conns_candidate conn_candidate(const struct conn *conn)
 {
 	return (struct conns_candidate){ .local = &conn->local,
 					 .peer = &conn->peer,
@@ -50,7 +50,7 @@ struct conns_candidate conn_candidate(const struct client_conn *conn)
 					 .program = conn->claim_program };
 }
 
-static struct smcr_needs expect(const struct client_conn *conn)
+static struct smcr_needs expect(const struct conn *conn)
 {
 	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
 	const struct conns_candidate candidate = conn_candidate(conn);
@@ -58,7 +58,7 @@ static struct smcr_needs expect(const struct client_conn *conn)
 				 : (struct smcr_needs){ 0 };
 }
 
-static enum smcr_reason must_refuse(const struct client_conn *conn)
+static enum smcr_reason must_refuse(const struct conn *conn)
 {
 	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
 	struct conns_candidate candidate = conn_candidate(conn);
@@ -68,7 +68,7 @@ static enum smcr_reason must_refuse(const struct client_conn *conn)
 	return callbacks->refuse(callbacks->ctx, &candidate);
 }
 
-void conn_update_stream(struct client_conn *conn)
+void conn_update_stream(struct conn *conn)
 {
 	enum clc_stream_mode mode = CLC_STREAM_OFF;
 	if (!conn->stream)
@@ -80,7 +80,7 @@ void conn_update_stream(struct client_conn *conn)
 		smcr_conn_tcp_event(conn->smc, SMCR_TCP_RESET);
 }
 
-void conn_free_stream(struct client_conn *conn)
+void conn_free_stream(struct conn *conn)
 {
 	rdv_connect_wait_cancel(conn->wait);
 	conn->wait = NULL;
@@ -90,13 +90,13 @@ void conn_free_stream(struct client_conn *conn)
 
 static bool is_clc_wanted(void *ctx, const uint8_t *msg, size_t len)
 {
-	const struct client_conn *conn = ctx;
+	const struct conn *conn = ctx;
 	return !conn->smc || smcr_conn_takes_clc(conn->smc, msg, len);
 }
 
 static void on_clc_message(void *ctx, const uint8_t *msg, size_t len)
 {
-	struct client_conn *conn = ctx;
+	struct conn *conn = ctx;
 	batch_begin(conn->conns->batch);
 	if (conn->smc)
 		smcr_conn_clc_input(conn->smc, msg, len);
@@ -106,7 +106,7 @@ static void on_clc_message(void *ctx, const uint8_t *msg, size_t len)
 
 static void on_clc_garbage(void *ctx)
 {
-	struct client_conn *conn = ctx;
+	struct conn *conn = ctx;
 	batch_begin(conn->conns->batch);
 	if (conn->smc && conn->phase == PHASE_RENDEZVOUS)
 		smcr_conn_clc_garbage(conn->smc);
@@ -117,7 +117,7 @@ static void on_clc_garbage(void *ctx)
 
 static void on_tcp_event(void *ctx, enum smcr_tcp_event event, int error)
 {
-	struct client_conn *conn = ctx;
+	struct conn *conn = ctx;
 	batch_begin(conn->conns->batch);
 	conn->meddled = event == SMCR_TCP_RESET && error == CLC_STREAM_MEDDLED;
 	if (conn->smc)
@@ -129,7 +129,7 @@ static void on_tcp_event(void *ctx, enum smcr_tcp_event event, int error)
 
 static void on_flushed(void *ctx)
 {
-	struct client_conn *conn = ctx;
+	struct conn *conn = ctx;
 	batch_begin(conn->conns->batch);
 	if (conn->phase == PHASE_DECLINING)
 		conn_fall_back(conn, conn->reason);
@@ -145,7 +145,7 @@ static const struct clc_stream_callbacks stream_callbacks = {
 };
 
 /* The peer expects CLC messages now, so an error here breaks the rendezvous. */
-void conn_start_rendezvous(struct client_conn *conn)
+void conn_start_rendezvous(struct conn *conn)
 {
 	struct conns *conns = conn->conns;
 	struct smcr_conn *smc = NULL;

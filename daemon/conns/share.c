@@ -16,15 +16,14 @@ static bool devices_allow(const struct conns *conns)
 }
 
 /* Are both directions open, and does no urgent byte wait in the send buffer? */
-static bool is_fit(const struct client_conn *conn)
+static bool is_fit(const struct conn *conn)
 {
 	const struct pump *pump = &conn->pump;
 	return pump->conn && !pump->closing && !pump->closed && !pump->write_ended &&
 	       !pump->tx_ended && !pump->rx_ended && !pump->deaf && !pump->urgent_waits;
 }
 
-static enum ipc_memory_outcome judge(const struct client_conn *conn,
-				     const struct ipc_memory_request *msg)
+static enum ipc_memory_outcome judge(const struct conn *conn, const struct ipc_memory_request *msg)
 {
 	const struct conns *conns = conn->conns;
 	if (msg->version != IPC_MEMORY_VERSION)
@@ -51,7 +50,7 @@ static enum ipc_memory_outcome judge(const struct client_conn *conn,
 	return too_many || !pair_least_charge(&conn->pair) ? IPC_MEMORY_NONE : IPC_MEMORY_GRANTED;
 }
 
-static int start_sharing(struct client_conn *conn, int proof)
+static int start_sharing(struct conn *conn, int proof)
 {
 	struct conns *conns = conn->conns;
 	int r = shared_open(&conn->shared, conn->smc, conns_now_us());
@@ -70,7 +69,7 @@ static int start_sharing(struct client_conn *conn, int proof)
 }
 
 /* @return a descriptor of the memory for the program, or a negative errno */
-static int share(struct client_conn *conn, int proof)
+static int share(struct conn *conn, int proof)
 {
 	if (!conn->pump.shared) {
 		int r = start_sharing(conn, proof);

@@ -62,7 +62,7 @@ static int disconnect(struct conns *conns, struct shown *shown)
 static void describe_status(struct shown *shown, int proof, bool look,
 			    struct ipc_status *ret_status)
 {
-	struct client_conn *conn = shown->conn;
+	struct conn *conn = shown->conn;
 	if (conn) {
 		pair_look_if_shut(&conn->pair);
 		if (conn->phase == PHASE_SMCR || conn->phase == PHASE_RELAY || conn->opened_early)
@@ -133,7 +133,7 @@ int conns_sockopt(struct conns *conns, int proof, struct ipc_sockopt *msg)
 
 /* Find the connection of a TCP socket that the daemon had and has given back. No two sockets ever
  * have the same cookie. */
-static bool find_by_tcp(const struct conns *conns, int tcp, struct client_conn_view *ret_view)
+static bool find_by_tcp(const struct conns *conns, int tcp, struct conn_view *ret_view)
 {
 	int protocol = 0;
 	uint64_t cookie = 0;
@@ -153,8 +153,8 @@ static bool find_by_tcp(const struct conns *conns, int tcp, struct client_conn_v
  * @return 0; -EACCES: no descriptor of a connection; -ENOENT: the connection is not in the history
  *         any more
  */
-static int find(const struct conns *conns, int proof, struct client_conn_view *ret_view,
-		struct client_conn **ret_conn)
+static int find(const struct conns *conns, int proof, struct conn_view *ret_view,
+		struct conn **ret_conn)
 {
 	struct shown shown;
 	*ret_conn = NULL;
@@ -169,11 +169,11 @@ static int find(const struct conns *conns, int proof, struct client_conn_view *r
 }
 
 int conns_info(struct conns *conns, int proof, struct conn_watcher *watcher,
-	       struct client_conn_view *ret_view)
+	       struct conn_view *ret_view)
 {
-	struct client_conn *conn;
+	struct conn *conn;
 	int r = find(conns, proof, ret_view, &conn);
-	if (r == 0 && watcher && conn && ret_view->mode == CLIENT_MODE_PENDING) {
+	if (r == 0 && watcher && conn && ret_view->mode == CONN_MODE_PENDING) {
 		watcher->conn = conn;
 		DL_APPEND(conn->watchers, watcher);
 	}

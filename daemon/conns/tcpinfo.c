@@ -32,12 +32,12 @@ struct stream {
 	bool tx_ended, rx_ended;
 };
 
-static bool over_smcr(const struct client_conn *conn)
+static bool over_smcr(const struct conn *conn)
 {
 	return conn->smc && (conn->phase == PHASE_SMCR || conn->phase == PHASE_CLOSING);
 }
 
-static struct stream smcr_stream(const struct client_conn *conn)
+static struct stream smcr_stream(const struct conn *conn)
 {
 	struct smcr_conn_view view;
 	smcr_conn_get_view(conn->smc, &view);
@@ -60,7 +60,7 @@ static uint64_t tcp_count(int tcp, unsigned long request)
 	return ioctl(tcp, request, &value) == 0 && value > 0 ? (uint64_t)value : 0;
 }
 
-static struct stream relayed_stream(const struct client_conn *conn)
+static struct stream relayed_stream(const struct conn *conn)
 {
 	const struct relay *relay = &conn->relay;
 	uint64_t rest = relay->tx_rest.data ? relay->tx_rest.len - relay->tx_rest.at : 0;
@@ -78,7 +78,7 @@ static struct stream relayed_stream(const struct client_conn *conn)
 }
 
 /* Bytes that still are in the pair or in shared memory count as written. */
-static struct stream stream_of(const struct client_conn *conn)
+static struct stream stream_of(const struct conn *conn)
 {
 	struct stream stream = { 0 };
 	if (over_smcr(conn))
@@ -94,7 +94,7 @@ static struct stream stream_of(const struct client_conn *conn)
 	return stream;
 }
 
-static uint8_t state_of(const struct client_conn *conn, const struct stream *stream)
+static uint8_t state_of(const struct conn *conn, const struct stream *stream)
 {
 	if (!conn->pump.write_ended && !conn->pump.tx_ended)
 		return stream->rx_ended ? CLOSE_WAIT : ESTABLISHED;
@@ -103,7 +103,7 @@ static uint8_t state_of(const struct client_conn *conn, const struct stream *str
 	return stream->tx_ended && stream->unacked == 0 ? FIN_WAIT2 : FIN_WAIT1;
 }
 
-static bool handshake_is_over(const struct client_conn *conn)
+static bool handshake_is_over(const struct conn *conn)
 {
 	switch (conn->phase) {
 	case PHASE_RENDEZVOUS:
@@ -119,7 +119,7 @@ static bool handshake_is_over(const struct client_conn *conn)
 }
 
 /* TCP_INFO counts SYN and FIN as bytes; the acknowledged SYN only on the side that connected. */
-static void correct(const struct client_conn *conn, struct tcp_info *info)
+static void correct(const struct conn *conn, struct tcp_info *info)
 {
 	const struct stream stream = stream_of(conn);
 	const bool acked = stream.tx_ended && stream.unacked == 0;
@@ -134,7 +134,7 @@ static void correct(const struct client_conn *conn, struct tcp_info *info)
 	info->tcpi_notsent_bytes = (uint32_t)MIN(stream.unsent, UINT32_MAX);
 }
 
-void tcpinfo_correct(const struct client_conn *conn, struct ipc_sockopt *msg)
+void tcpinfo_correct(const struct conn *conn, struct ipc_sockopt *msg)
 {
 	struct tcp_info info = { 0 };
 	if (msg->op != IPC_SOCKOPT_GET || msg->level != IPPROTO_TCP || msg->name != TCP_INFO ||
@@ -146,7 +146,7 @@ void tcpinfo_correct(const struct client_conn *conn, struct ipc_sockopt *msg)
 	memcpy(msg->value, &info, len);
 }
 
-void tcpinfo_control(const struct client_conn *conn, struct ipc_sockopt *msg)
+void tcpinfo_control(const struct conn *conn, struct ipc_sockopt *msg)
 {
 	if (msg->name != SIOCOUTQ && msg->name != SIOCOUTQNSD)
 		msg->result = EINVAL;

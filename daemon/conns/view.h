@@ -16,22 +16,22 @@
 
 struct conns;
 
-enum client_mode {
-	CLIENT_MODE_PENDING, /* TCP handshake or rendezvous under way */
-	CLIENT_MODE_SMCR,
-	CLIENT_MODE_TCP, /* fell back, or never was a candidate */
+enum conn_mode {
+	CONN_MODE_PENDING, /* TCP handshake or rendezvous under way */
+	CONN_MODE_SMCR,
+	CONN_MODE_TCP, /* fell back, or never was a candidate */
 };
 
-#define CLIENT_PROGRAM_LEN 16 /* of a program's name, with the NUL */
+#define CONN_PROGRAM_LEN 16 /* of a program's name, with the NUL */
 
-struct client_conn_view {
+struct conn_view {
 	uint64_t number;      /* connections are counted from 1 */
 	uint64_t id;          /* id in the name of the pair; unique as long as the daemon runs */
 	uint64_t cookie;      /* SO_COOKIE of the TCP socket that was handed over */
 	uint64_t pair_cookie; /* SO_COOKIE of the program's pair end; 0: there was no pair */
 	struct smcr_addr local, peer; /* of the TCP connection; IPv4-mapped addresses as IPv4 */
 	enum smcr_role role;
-	enum client_mode mode;
+	enum conn_mode mode;
 	enum ipc_conn_state state;
 	bool handed_back; /* the program got its TCP socket back, and may go on with it */
 	bool plain; /* never handed over: daemon/events/plain.c knows it, `number` is from there */
@@ -39,7 +39,7 @@ struct client_conn_view {
 	int error;  /* positive errno that the program got if it ended or failed, else 0 */
 	pid_t pid; /* process that handed it over, in smcrd's pid namespace; 0: not visible there */
 	uid_t uid;
-	char program[CLIENT_PROGRAM_LEN]; /* name of that process at the handover; "": unknown */
+	char program[CONN_PROGRAM_LEN]; /* name of that process at the handover; "": unknown */
 	uint32_t reason;      /* enum smcr_reason: why not SMC-R; SMCR_REASON_NONE otherwise */
 	uint32_t peer_reason; /* the peer's code if it declined, else 0 */
 	uint32_t
@@ -56,7 +56,7 @@ struct client_conn_view {
 };
 
 /** "smcr", "tcp" or, while pending, "pending". Static storage. */
-const char *client_mode_name(enum client_mode mode);
+const char *conn_mode_name(enum conn_mode mode);
 
 /** How far a walk over the connections has come; zeroed: at the beginning. */
 struct conns_place {
@@ -73,7 +73,7 @@ struct conns_place {
  * @return true: the walk is complete
  */
 bool conns_walk(const struct conns *conns, struct conns_place *place,
-		bool (*fn)(void *arg, const struct client_conn_view *view), void *arg);
+		bool (*fn)(void *arg, const struct conn_view *view), void *arg);
 
 /** The number of a connection. @param user what the engine has as the connection's `user` */
 uint64_t conns_number(const void *user);

@@ -9,7 +9,7 @@ void conn_watcher_forget(struct conn_watcher *watcher)
 	watcher->conn = NULL;
 }
 
-static void tell(struct client_conn *conn, const struct client_conn_view *view)
+static void tell(struct conn *conn, const struct conn_view *view)
 {
 	while (conn->watchers) {
 		struct conn_watcher *watcher = conn->watchers;
@@ -18,19 +18,19 @@ static void tell(struct client_conn *conn, const struct client_conn_view *view)
 	}
 }
 
-void watchers_settled(struct client_conn *conn)
+void watchers_settled(struct conn *conn)
 {
-	struct client_conn_view view;
+	struct conn_view view;
 	if (!conn->watchers || conn->phase == PHASE_DEAD)
 		return;
 	history_describe(conn, &view);
-	if (view.mode != CLIENT_MODE_PENDING)
+	if (view.mode != CONN_MODE_PENDING)
 		tell(conn, &view);
 }
 
-void watchers_ended(struct client_conn *conn)
+void watchers_ended(struct conn *conn)
 {
-	struct client_conn_view view;
+	struct conn_view view;
 	if (!conn->watchers)
 		return;
 	bool known = history_find_pair(conn->conns, conn->id, conn->pair.program_cookie, &view);

@@ -28,7 +28,7 @@ static bool same_name(const char *a, const char *b)
 
 static const char *mode_name(int mode)
 {
-	return mode <= CLIENT_MODE_TCP ? client_mode_name((enum client_mode)mode) : "unknown";
+	return mode <= CONN_MODE_TCP ? conn_mode_name((enum conn_mode)mode) : "unknown";
 }
 
 /* Find the name that the word means. @return NULL: refused; the refusal lists all names */

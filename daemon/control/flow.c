@@ -22,11 +22,11 @@ static uint64_t link_retransmits(const struct smcr_conn_view *view)
 	return stats.retransmits;
 }
 
-void flow_set(json_t *row, const struct client_conn_view *view)
+void flow_set(json_t *row, const struct conn_view *view)
 {
 	const struct smcr_conn_view *engine = &view->engine;
 	bool linked = view->in_engine && engine->lgr_id;
-	bool open = linked && engine->peer_rmbe_size && view->mode == CLIENT_MODE_SMCR;
+	bool open = linked && engine->peer_rmbe_size && view->mode == CONN_MODE_SMCR;
 	set(row, "version", linked, engine->version);
 	set_text(row, "dialect", open,
 		 engine->dialect == SMCR_DIALECT_DEPLOYED ? "deployed" : "rfc");

@@ -9,6 +9,6 @@
 
 /** Add its keys to the row of a connection; null if the engine does not have the connection, or not
  * any more. */
-void flow_set(json_t *row, const struct client_conn_view *view);
+void flow_set(json_t *row, const struct conn_view *view);
 
 #endif

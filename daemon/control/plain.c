@@ -98,17 +98,17 @@ json_t *control_fallback_peers(const struct control *control)
 
 /* ---- the last ones ---- */
 
-void control_plain_view(const struct plain_conn *conn, struct client_conn_view *ret_view)
+void control_plain_view(const struct plain_conn *conn, struct conn_view *ret_view)
 {
 	const struct rdv_plain *seen = &conn->seen;
 	uint64_t now = fabric_now();
-	*ret_view = (struct client_conn_view){
+	*ret_view = (struct conn_view){
 		.number = conn->number,
 		.cookie = seen->cookie,
 		.local = seen->local,
 		.peer = seen->peer,
 		.role = seen->role,
-		.mode = CLIENT_MODE_TCP,
+		.mode = CONN_MODE_TCP,
 		.state = IPC_CONN_CLOSED,
 		.ended = true,
 		.handed_back = true,

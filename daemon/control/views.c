@@ -264,7 +264,7 @@ json_t *control_show_links(struct control *control, struct page *page, struct re
 
 /* ---- connections ---- */
 
-static const char *conn_state(const struct client_conn_view *view)
+static const char *conn_state(const struct conn_view *view)
 {
 	if (view->in_engine)
 		return smcr_conn_state_name(view->engine.state);
@@ -289,7 +289,7 @@ static const char *conn_state_name(int state)
 	return state < num ? others[state] : smcr_conn_state_name(state - num);
 }
 
-static bool is_wanted(const struct filter *filter, const struct client_conn_view *view)
+static bool is_wanted(const struct filter *filter, const struct conn_view *view)
 {
 	uint32_t group = view->in_engine ? view->engine.lgr_id : 0;
 	return filter_peer(filter, &view->peer) && filter_group(filter, group) &&
@@ -297,11 +297,11 @@ static bool is_wanted(const struct filter *filter, const struct client_conn_view
 		filter->port == view->peer.port) &&
 	       (!filter->by_pid || (pid_t)filter->pid == view->pid) &&
 	       (!filter->by_uid || (uid_t)filter->uid == view->uid) &&
-	       filter_name(filter->mode, client_mode_name(view->mode)) &&
+	       filter_name(filter->mode, conn_mode_name(view->mode)) &&
 	       filter_name(filter->state, conn_state(view));
 }
 
-static void set_fallback(json_t *object, const struct client_conn_view *view)
+static void set_fallback(json_t *object, const struct conn_view *view)
 {
 	bool fell_back = view->reason != SMCR_REASON_NONE;
 	json_object_set_new(object, "fallback_reason",
@@ -320,7 +320,7 @@ static void set_fallback(json_t *object, const struct client_conn_view *view)
 }
 
 /* Bytes that passed through memory shared with the program. */
-static void set_shared(json_t *object, const struct client_conn_view *view)
+static void set_shared(json_t *object, const struct conn_view *view)
 {
 	bool shared = view->shared;
 	json_object_set_new(object, "shared_tx_bytes",
@@ -337,7 +337,7 @@ struct connections {
 enum conn_section { CONNS_LIVE, CONNS_ENDED, CONNS_PLAIN, CONN_SECTIONS };
 static const char *const conn_sections[CONN_SECTIONS] = { "live", "ended", "plain" };
 
-static bool add_connection(void *arg, const struct client_conn_view *view)
+static bool add_connection(void *arg, const struct conn_view *view)
 {
 	struct connections *connections = arg;
 	bool linked = view->in_engine && view->engine.lgr_id;
@@ -353,7 +353,7 @@ static bool add_connection(void *arg, const struct client_conn_view *view)
 		"id", view->plain ? json_null() : json_u64(view->number), "local",
 		json_addr(&view->local), "peer", json_addr(&view->peer), "peer_host",
 		control_json_text(linked ? view->engine.peer_host : ""), "role",
-		role_name(view->role), "mode", client_mode_name(view->mode), "linkgroup",
+		role_name(view->role), "mode", conn_mode_name(view->mode), "linkgroup",
 		linked ? json_u64(view->engine.lgr_id) : json_null(), "link",
 		linked && view->engine.link_number ? json_u64(view->engine.link_number)
 						   : json_null(),
@@ -380,7 +380,7 @@ static bool add_connection(void *arg, const struct client_conn_view *view)
 
 static bool add_plain(void *arg, const struct plain_conn *conn)
 {
-	struct client_conn_view view;
+	struct conn_view view;
 	control_plain_view(conn, &view);
 	return add_connection(arg, &view);
 }

@@ -33,7 +33,7 @@ json_t *control_fallback_peers(const struct control *control);
 /** How many such connections the BPF programs have counted. */
 uint64_t control_count_plain(const struct control *control);
 /** One such connection as the view of a connection. */
-void control_plain_view(const struct plain_conn *conn, struct client_conn_view *ret_view);
+void control_plain_view(const struct plain_conn *conn, struct conn_view *ret_view);
 /* metrics.c */
 json_t *control_show_metrics(struct control *control, struct page *page, struct refusal *refusal);
 /* history.c */

@@ -53,12 +53,12 @@ struct event_record {
 	uint64_t id;      /* counts up from 1 */
 	uint64_t time_us; /* CLOCK_REALTIME when it happened */
 	enum event_kind kind;
-	struct smcr_addr peer;            /* family 0: none. The port has no meaning */
-	uint32_t group;                   /* id of the link group; 0: none */
-	uint8_t link;                     /* number of the link; 0: none */
-	char rnic[SMCR_DEVICE_NAME_LEN];  /* "": none */
-	uint32_t connections;             /* how many moved, or were reset with a group */
-	char program[CLIENT_PROGRAM_LEN]; /* that had the connection, for the journal; "": none */
+	struct smcr_addr peer;           /* family 0: none. The port has no meaning */
+	uint32_t group;                  /* id of the link group; 0: none */
+	uint8_t link;                    /* number of the link; 0: none */
+	char rnic[SMCR_DEVICE_NAME_LEN]; /* "": none */
+	uint32_t connections;            /* how many moved, or were reset with a group */
+	char program[CONN_PROGRAM_LEN];  /* that had the connection, for the journal; "": none */
 	uint32_t reason, peer_reason; /* of a fallback: enum smcr_reason, the peer's code; or 0 */
 	char text[EVENTS_TEXT_LEN];   /* a sentence, as in the log: UTF-8, one line */
 	/* Set by events.c: */

@@ -101,10 +101,10 @@ static bool on_administrator(void *ctx, const struct clients_asker *asker)
 	return script->administrator;
 }
 
-static bool see_conn(void *arg, const struct client_conn_view *view)
+static bool see_conn(void *arg, const struct conn_view *view)
 {
 	unsigned int *count = arg;
-	must(client_mode_name(view->mode) != NULL);
+	must(conn_mode_name(view->mode) != NULL);
 	return ++*count % 3;
 }
 

@@ -80,12 +80,12 @@ struct text {
 	size_t left;
 };
 
-static bool add_line(void *arg, const struct client_conn_view *view)
+static bool add_line(void *arg, const struct conn_view *view)
 {
 	struct text *text = arg;
 	int n = snprintf(text->at, text->left,
 			 "%s state=%d ended=%d reason=%x/%x pid=%d tx=%llu rx=%llu port=%u\n",
-			 client_mode_name(view->mode), (int)view->state, view->ended, view->reason,
+			 conn_mode_name(view->mode), (int)view->state, view->ended, view->reason,
 			 view->peer_reason, (int)view->pid, (unsigned long long)view->tx_bytes,
 			 (unsigned long long)view->rx_bytes, view->peer.port);
 	text->at += n;

@@ -12,7 +12,7 @@
 
 struct fixture {
 	struct conns conns;
-	struct client_conn conn;
+	struct conn conn;
 	struct path_page page;
 };
 

@@ -427,8 +427,8 @@ static void every_state_is_in_its_page(void **state)
 		TRIES("%s", others[i]);
 		expect_name("smcrctl-connection", others[i]);
 	}
-	for (int mode = CLIENT_MODE_PENDING; mode <= CLIENT_MODE_TCP; mode++)
-		expect_name("smcrctl-connection", client_mode_name((enum client_mode)mode));
+	for (int mode = CONN_MODE_PENDING; mode <= CONN_MODE_TCP; mode++)
+		expect_name("smcrctl-connection", conn_mode_name((enum conn_mode)mode));
 	for (int kind = FAILURE_PATH; kind <= FAILURE_ECHO; kind++)
 		expect_name("smcrctl-policy", failure_name((enum failure_kind)kind));
 	for (int kind = 0; kind < NUM_EVENT_KINDS; kind++)

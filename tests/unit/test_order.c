@@ -75,7 +75,7 @@ static void it_agrees_with_a_plain_list(void **state)
 
 struct fixture {
 	struct conns conns;
-	struct client_conn all[MANY + 10];
+	struct conn all[MANY + 10];
 	uint64_t seen[2 * MANY]; /* numbers of connections, in the order of the walk */
 	bool ended[2 * MANY];
 	size_t num_seen, room;
@@ -83,15 +83,15 @@ struct fixture {
 
 static void come(struct fixture *f)
 {
-	struct client_conn *conn = &f->all[f->conns.last_number];
-	*conn = (struct client_conn){ .conns = &f->conns, .number = ++f->conns.last_number };
+	struct conn *conn = &f->all[f->conns.last_number];
+	*conn = (struct conn){ .conns = &f->conns, .number = ++f->conns.last_number };
 	assert_int_equal(order_add(&f->conns.order, conn->number, conn), 0);
 }
 
 static void go(struct fixture *f, uint64_t number)
 {
 	order_remove(&f->conns.order, number);
-	history_add(&f->all[number - 1], CLIENT_MODE_SMCR, IPC_CONN_CLOSED);
+	history_add(&f->all[number - 1], CONN_MODE_SMCR, IPC_CONN_CLOSED);
 }
 
 static void open_fixture(struct fixture *f, uint32_t history)
@@ -106,7 +106,7 @@ static void close_fixture(struct fixture *f)
 	order_free(&f->conns.order);
 }
 
-static bool see(void *arg, const struct client_conn_view *view)
+static bool see(void *arg, const struct conn_view *view)
 {
 	struct fixture *f = arg;
 	f->seen[f->num_seen] = view->number;
