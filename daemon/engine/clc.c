@@ -92,7 +92,7 @@ static void finish(struct smcr_conn *conn, const struct smcr_conn_event *event)
 	if (event->type == SMCR_CONN_FAILED && offered(conn)) {
 		smcr_timer_stop(conn->engine, &conn->rv.clc_timer);
 		smcr_timer_stop(conn->engine, &conn->rv.total_timer);
-		smcr_conn_promise(conn, NULL);
+		smcr_conn_name_link(conn, NULL);
 		smcr_close_linger(conn);
 		return;
 	}

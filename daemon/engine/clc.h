@@ -205,7 +205,7 @@ void smcr_clc_client_retry(struct smcr_conn *conn, const struct smcr_clc_accept 
 int smcr_conn_new(struct smcr_engine *engine, const struct smcr_conn_params *params,
 		  struct smcr_conn **ret_conn);
 /** Set the link that CLC messages name for the connection (NULL: none); counted in
- * link->num_promised. */
-void smcr_conn_promise(struct smcr_conn *conn, struct smcr_link *link);
+ * link->num_named. */
+void smcr_conn_name_link(struct smcr_conn *conn, struct smcr_link *link);
 
 #endif

@@ -185,7 +185,7 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn,
 	if (rc)
 		return smcr_clc_memory_reason(rc);
 	conn->rx.element.slab->state = SMCR_SLAB_READY; /* CLC announces it (RKEY-12) */
-	smcr_conn_promise(conn, link);
+	smcr_conn_name_link(conn, link);
 	uint8_t mtu = smcr_path_mtu(conn->engine, link->local_gid, msg->gid, msg->mtu);
 	rc = smcr_link_connect(link, msg->gid, msg->mac, msg->qpn, msg->psn, mtu);
 	if (rc) {
@@ -239,7 +239,7 @@ static void subsequent_contact(struct smcr_conn *conn, struct smcr_link *link,
 {
 	smcr_lgr_add_conn(link->lgr, conn);
 	conn->rv.first_contact = false;
-	smcr_conn_promise(conn, link);
+	smcr_conn_name_link(conn, link);
 	take_element(conn, link, msg);
 }
 
@@ -304,7 +304,7 @@ void smcr_clc_client_confirm(struct smcr_conn *conn)
 	} else if (conn->tx.rmb->withdrawn) {
 		smcr_clc_decline(conn, SMCR_REASON_RTOKEN, false); /* RKEY-16 */
 	} else {
-		smcr_conn_promise(conn, link);
+		smcr_conn_name_link(conn, link);
 		smcr_clc_send_credentials(conn, SMCR_CLC_CONFIRM);
 		if (conn->lgr->dialect == SMCR_DIALECT_RFC) /* RS-11 */
 			link = smcr_lgr_least_loaded(conn->lgr);

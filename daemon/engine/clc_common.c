@@ -121,7 +121,7 @@ void smcr_clc_open(struct smcr_conn *conn, struct smcr_link *link)
 {
 	smcr_timer_stop(conn->engine, &conn->rv.clc_timer);
 	smcr_timer_stop(conn->engine, &conn->rv.total_timer);
-	smcr_conn_promise(conn, NULL);
+	smcr_conn_name_link(conn, NULL);
 	smcr_link_assign(conn, unless_disabled(conn, link));
 	conn->phase = SMCR_PHASE_OPEN;
 	smcr_data_open(conn);

@@ -152,7 +152,7 @@ static bool peer_out_of_rmbs(const struct smcr_lgr *lgr)
 {
 	unsigned int n = smcr_peer_rmb_in_use(lgr);
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
-		n += lgr->links[i] ? lgr->links[i]->num_promised : 0;
+		n += lgr->links[i] ? lgr->links[i]->num_named : 0;
 	return n >= SMCR_MAX_RMBS;
 }
 
@@ -252,7 +252,7 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn, struct smc
 	if (rc)
 		return smcr_clc_memory_reason(rc);
 	conn->rx.element.slab->state = SMCR_SLAB_READY; /* CLC announces it (RKEY-12) */
-	smcr_conn_promise(conn, link);
+	smcr_conn_name_link(conn, link);
 	return SMCR_REASON_NONE;
 }
 
@@ -293,7 +293,7 @@ static void subsequent_contact(struct smcr_conn *conn, struct smcr_lgr *lgr)
 		smcr_clc_decline(conn, smcr_clc_memory_reason(rc), false); /* LG-14 */
 		return;
 	}
-	smcr_conn_promise(conn, smcr_lgr_least_loaded(lgr)); /* RS-2, LG-17 */
+	smcr_conn_name_link(conn, smcr_lgr_least_loaded(lgr)); /* RS-2, LG-17 */
 	if (conn->rx.element.slab->state == SMCR_SLAB_READY) {
 		smcr_clc_server_accept(conn);
 		return;
@@ -330,7 +330,7 @@ void smcr_clc_server_decide(struct smcr_conn *conn)
 void smcr_clc_server_accept(struct smcr_conn *conn)
 {
 	if (!conn->rv.link || conn->rv.link->state != SMCR_LINK_ACTIVE)
-		smcr_conn_promise(conn, smcr_lgr_least_loaded(conn->lgr));
+		smcr_conn_name_link(conn, smcr_lgr_least_loaded(conn->lgr));
 	if (!conn->rv.link) {
 		smcr_clc_decline(conn, SMCR_REASON_NO_ACTIVE_LINK, false);
 		return;

@@ -45,14 +45,14 @@ void smcr_conn_new_token(struct smcr_conn *conn)
 	HASH_ADD(hh, engine->tokens, token, sizeof(conn->token), conn);
 }
 
-void smcr_conn_promise(struct smcr_conn *conn, struct smcr_link *link)
+void smcr_conn_name_link(struct smcr_conn *conn, struct smcr_link *link)
 {
 	struct smcr_link *left = conn->rv.link;
 	conn->rv.link = link;
 	if (link)
-		link->num_promised++;
+		link->num_named++;
 	if (left) {
-		left->num_promised--;
+		left->num_named--;
 		smcr_llc_link_less_busy(left);
 	}
 }
@@ -96,7 +96,7 @@ void smcr_conn_detach(struct smcr_conn *conn)
 	if (!lgr)
 		return;
 	smcr_stats_gap_end(conn, false);
-	smcr_conn_promise(conn, NULL);
+	smcr_conn_name_link(conn, NULL);
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
 		if (lgr->links[i])
 			smcr_link_forget(lgr->links[i], conn);

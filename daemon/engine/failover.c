@@ -37,7 +37,7 @@ bool smcr_failover_is_better(const struct smcr_link *a, const struct smcr_link *
 {
 	if (!b || a->disabled != b->disabled)
 		return !b || b->disabled;
-	return a->num_conns + a->num_promised < b->num_conns + b->num_promised;
+	return a->num_conns + a->num_named < b->num_conns + b->num_named;
 }
 
 /** FO-2: by what this side knows and writes, whatever the peer does. */

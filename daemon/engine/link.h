@@ -87,7 +87,7 @@ struct smcr_link {
 	struct smcr_timer fail_work; /* carries out smcr_link_fail() */
 	struct smcr_conn *waiting;   /* connections that wait for room (DL list, conn->tx.wait_*) */
 	uint32_t num_conns;          /* connections that write on the link */
-	uint32_t num_promised; /* connections in rendezvous whose CLC messages name the link */
+	uint32_t num_named; /* connections in rendezvous whose CLC messages name the link */
 	uint64_t tx_bytes, rx_bytes;
 	char last_error[SMCR_LAST_ERROR_LEN];
 	enum smcr_told told;

@@ -115,7 +115,7 @@ void smcr_llc_cancel_deletion(struct smcr_link *link)
  * LEAVE_TIME is over? */
 static bool is_due(const struct smcr_link *link)
 {
-	bool busy = link->num_conns || link->num_promised || link->tx_done < link->tx_next;
+	bool busy = link->num_conns || link->num_named || link->tx_done < link->tx_next;
 	return is_wanted(link) && (link->state != SMCR_LINK_ACTIVE || !busy ||
 				   !smcr_timer_running(&link->deletion.timer));
 }

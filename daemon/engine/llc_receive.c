@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* LLC messages that come in are decoded and given to the function for their type and this side's
- * role. */
+/* What comes in on a link: CDC messages go to cdc.c, LLC messages are decoded and given to the
+ * function for their type and this side's role. */
 #include <errno.h>
 
 #include "daemon/engine/data.h"

@@ -471,7 +471,7 @@ static void check_link(struct check *check, const struct smcr_lgr *lgr, unsigned
 {
 	const struct smcr_link *link = lgr->links[slot];
 	const struct smcr_link *found = smcr_link_by_ref(check->engine, link->ref);
-	uint32_t conns = 0, promised = 0;
+	uint32_t conns = 0, named = 0;
 	const struct smcr_conn *conn;
 	expect(check, found == link && link->lgr == lgr && link->slot == slot,
 	       "link %u/%u is not where it belongs", lgr->id, link->number);
@@ -481,9 +481,9 @@ static void check_link(struct check *check, const struct smcr_lgr *lgr, unsigned
 	       "link %u/%u: send queue overrun", lgr->id, link->number);
 	DL_FOREACH2 (lgr->conns, conn, lgr_next) {
 		conns += conn->tx.link == link;
-		promised += conn->rv.link == link;
+		named += conn->rv.link == link;
 	}
-	expect(check, conns == link->num_conns && promised == link->num_promised,
+	expect(check, conns == link->num_conns && named == link->num_named,
 	       "link %u/%u: %u connections counted, %u found", lgr->id, link->number,
 	       link->num_conns, conns);
 	check->qps += link->qp != NULL;

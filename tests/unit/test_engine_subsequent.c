@@ -848,8 +848,8 @@ static void links_are_chosen_independently(void **state)
 	struct pair *pair = pair_new(&config, NULL, 2, 2);
 	int first = pair_connected(pair);
 	/* make the client's link 1 look busy */
-	pair_link(pair, C, 1)->num_promised += 10;
-	pair_link(pair, S, 2)->num_promised += 10;
+	pair_link(pair, C, 1)->num_named += 10;
+	pair_link(pair, S, 2)->num_named += 10;
 	struct smcr_conn *smc;
 	int second = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
 	struct smcr_conn_params params = pair_params(pair, C, SMCR_ROLE_CLIENT, second);
@@ -866,8 +866,8 @@ static void links_are_chosen_independently(void **state)
 				free(clc);
 			}
 	}
-	pair_link(pair, C, 1)->num_promised -= 10;
-	pair_link(pair, S, 2)->num_promised -= 10;
+	pair_link(pair, C, 1)->num_named -= 10;
+	pair_link(pair, S, 2)->num_named -= 10;
 	assert_int_equal(pair_conn_view(pair, second, C).link_number, 2);
 	assert_int_equal(pair_conn_view(pair, second, S).link_number, 1);
 	pair_exchange(pair, second);

@@ -293,7 +293,7 @@ static void books_of_groups(void **state)
 	SPOIL(link->number, 3 - link->number, "is not unique");
 	SPOIL(link->tx_done, link->tx_next - link->tx_depth - 1, "send queue overrun");
 	SPOIL(link->num_conns, link->num_conns + 1, "connections counted");
-	SPOIL(link->num_promised, link->num_promised + 1, "connections counted");
+	SPOIL(link->num_named, link->num_named + 1, "connections counted");
 	SPOIL(slab->used, slab->used + 1, "elements marked");
 	SPOIL(slab->map[0], slab->map[0] | 0x80, "elements marked");
 	SPOIL(conn->rx.element.slab, NULL, "elements held");
