@@ -5,7 +5,7 @@
 usage: references.py            check, as TAP
 
 Reads the files of the tree that git knows. Checks links of Markdown and the headings that they name;
-files, by path or by name alone, in comments and documents; readings (A33), decisions of docs/design.md,
+files, by path or by name alone, and functions, in comments and documents; readings (A33), decisions of docs/design.md,
 and manual pages of the project. A numbered section must name its standard: a section number alone
 belongs to a document that the reader does not have. citations.py checks requirements (CDC-12).
 """
@@ -18,12 +18,16 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 PROSE = (".md", ".tsv", ".list", ".mutants", ".conf", ".py", ".sh", ".bash", ".bats", ".pml")
 SOURCES = (".c", ".h")
 STAND_FOR_ANY = {"name.c", "file.bats", "test_x.c"}
+# Functions of systems and other projects that documents name and no code here does.
+OF_OTHERS = {"net_rx_action", "pidfd_spawn", "rt_sigprocmask", "sched_setattr"}
 
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.S)
 FENCE = re.compile(r"^```.*?^```", re.M | re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
 FILE = re.compile(r"(?<![\w./<>$*{}-])((?:[\w.-]+/)*[\w-]+\.(?:md|c|h|py|bats|bash|pml|tsv|mutants))(?![\w*/{])")
+FUNCTION = re.compile(r"(?<![\w./>*<{}-])((?:[a-z0-9]+_)+[a-z0-9]+)\(\)")
+WORD = re.compile(r"[A-Za-z_]\w*")
 READING = re.compile(r"\breadings? (A\d+)|\[(A\d+)\]|\((A\d+)\)")
 DECISION = re.compile(r"\b[Dd]ecision (\d+)")
 SECTION = re.compile(r"\b[Ss]ections? (?:\d[\d./]*|[A-C]\.\d[\d.]*)")
@@ -56,6 +60,11 @@ def comments(text):
     return "".join(kept)
 
 
+def code(text):
+    """The other part of C source: everything but the comments."""
+    return TOKEN.sub(lambda match: " " if match.group()[:2] in ("/*", "//") else match.group(), text)
+
+
 def anchor(heading):
     """The fragment by which a heading is linked to."""
     return re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
@@ -70,6 +79,7 @@ class Tree:
         self.names = {os.path.basename(path) for path in self.files}
         self.folders = {path.split("/")[0] for path in self.files}
         self.readings = set(re.findall(r"^\| (A\d+) ", read("docs/rfc7609-readings.md"), re.M))
+        self.words = {word for path in self.files if path.endswith(SOURCES) for word in WORD.findall(code(read(path)))}
         self.decisions = set(re.findall(r"^## (\d+)\.", read("docs/design.md"), re.M))
 
     def has_file(self, name, near):
@@ -106,6 +116,14 @@ def missing_files(tree, path, text):
             yield match, f"there is no {name}"
 
 
+def missing_functions(tree, path, text):
+    """A name without an underscore may be any function of the C library, so it is not looked at."""
+    for match in FUNCTION.finditer(text):
+        name = match.group(1)
+        if path.endswith(SOURCES + (".md",)) and name not in tree.words | OF_OTHERS:
+            yield match, f"there is no {name}()"
+
+
 def unknown_numbers(tree, path, text):
     for match in READING.finditer(text):
         name = next(filter(None, match.groups()))
@@ -132,6 +150,7 @@ def missing_pages(tree, path, text):
 CHECKS = (
     ("links of documents lead somewhere", broken_links),
     ("files that are named exist", missing_files),
+    ("functions that are named exist", missing_functions),
     ("readings and decisions that are named exist", unknown_numbers),
     ("sections say of which standard", lone_sections),
     ("manual pages that are named exist", missing_pages),

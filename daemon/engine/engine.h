@@ -416,7 +416,7 @@ void smcr_conn_rx_consume(struct smcr_conn *conn, size_t n);
 enum smcr_urgent {
 	SMCR_URGENT_NONE,
 	SMCR_URGENT_PENDING, /* the peer has announced an urgent byte that has not come yet */
-	SMCR_URGENT_PRESENT, /* the urgent byte is among the bytes of rx_data() */
+	SMCR_URGENT_PRESENT, /* the urgent byte is among the bytes of smcr_conn_rx_data() */
 };
 
 /**
@@ -424,8 +424,8 @@ enum smcr_urgent {
  * replaces the older one. The engine never takes the byte out of the stream: the host decides
  * whether the program reads it in the stream (SO_OOBINLINE) or apart from it. Consuming the byte
  * acknowledges it (URG-6), which the peer waits for.
- * @param ret_offset  PRESENT: number of bytes before it in rx_data(), so 0 if it is the next byte;
- *                    else not set [anywhere]
+ * @param ret_offset  PRESENT: number of bytes before it in smcr_conn_rx_data(), so 0 if it is the
+ *                    next byte; else not set [anywhere]
  */
 enum smcr_urgent smcr_conn_rx_urgent(const struct smcr_conn *conn, size_t *ret_offset);
 
@@ -450,9 +450,10 @@ int smcr_conn_share(struct smcr_conn *conn, struct smcr_conn_memory *ret_memory)
 
 /** Positions in both directions: counts of bytes since the start. */
 struct smcr_conn_positions {
-	uint64_t consumed, produced;   /* rx_data() gives [consumed, produced) */
-	uint64_t completed, committed; /* [completed, committed) are in the send buffer; tx_space()
-					  begins at `committed` */
+	uint64_t consumed, produced; /* smcr_conn_rx_data() gives [consumed, produced) */
+	/** [completed, committed) are in the send buffer; smcr_conn_tx_space() begins at
+	 * `committed` */
+	uint64_t completed, committed;
 };
 /** [anywhere] */
 void smcr_conn_get_positions(const struct smcr_conn *conn,

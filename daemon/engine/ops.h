@@ -51,11 +51,14 @@ enum smcr_conn_event_type {
 	/** Rendezvous broke the connection: reset TCP, report `error`. The struct smcr_conn is
 	 * gone. */
 	SMCR_CONN_FAILED,
-	SMCR_CONN_READABLE, /* rx_data() has more than before, or rx_eof() became true */
-	SMCR_CONN_WRITABLE, /* tx_space() has more than before, or tx_urgent_ready() became true */
-	/** rx_urgent() says more than before: the peer has announced an urgent byte (URG-4: the
-	 * program may have to be told, although the byte may come much later), or the byte is here.
-	 * One of the two events may be left out. Raised before the READABLE of the same data. */
+	SMCR_CONN_READABLE, /* smcr_conn_rx_data() has more than before, or smcr_conn_rx_eof()
+			       became true */
+	SMCR_CONN_WRITABLE, /* smcr_conn_tx_space() has more than before, or
+			       smcr_conn_tx_urgent_ready() became true */
+	/** smcr_conn_rx_urgent() says more than before: the peer has announced an urgent byte
+	 * (URG-4: the program may have to be told, although the byte may come much later), or the
+	 * byte is here. One of the two events may be left out. Raised before the READABLE of the
+	 * same data. */
 	SMCR_CONN_URGENT,
 	/** The element or the send buffer, as `needs` says, was full for the first time, and could
 	 * have been larger. */
@@ -70,8 +73,10 @@ struct smcr_conn_event {
 	enum smcr_conn_event_type type;
 	int error;      /* FAILED, RESET: positive errno */
 	bool tcp_reset; /* CLOSED */
-	bool rx_intact; /* RESET: rx_data() works inside the event, and has nothing afterwards */
-	bool rx_ended; /* RESET with rx_intact: the peer has ended its data, so rx_data() has all */
+	bool rx_intact; /* RESET: smcr_conn_rx_data() works inside the event, and has nothing
+			   afterwards */
+	bool rx_ended;  /* RESET with rx_intact: the peer has ended its data, so smcr_conn_rx_data()
+			   has all */
 	/** RESET: why, in static storage; NULL: because its group ends, which is told separately.
 	 */
 	const char *why;

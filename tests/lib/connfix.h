@@ -67,7 +67,7 @@ struct connfix {
 	size_t seen; /* posts before this were expected */
 	struct smcr_conn_event events[CONNFIX_EVENTS];
 	size_t num_events, events_seen; /* WRITABLE is only counted */
-	size_t readable_in_reset;       /* bytes that rx_data() gave within RESET */
+	size_t readable_in_reset;       /* bytes that smcr_conn_rx_data() gave within RESET */
 	unsigned int writable;
 	bool closed_raised;
 	unsigned int strays; /* WRITEs that reached an element which was given back already */
