@@ -16,7 +16,7 @@
  *   reconfigure.c      SIGHUP and other changes of the configuration; by
  *   apply.c            another configuration for parts that are at work
  *   stop.c             SIGTERM and SIGINT
- *   describe.c         smcrd as a whole in a line
+ *   describe.c         smcrd as a whole in a line; notes of the configuration as lines
  *
  * and small parts that are in no other directory: heartbeat.c, optout.c (IPsec), status.c,
  * options.c, check_readable.c.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The process: options, configuration, background, log. What smcrd does begins in daemon.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

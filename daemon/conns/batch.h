@@ -4,9 +4,10 @@
  * Work that is put off: to the end of the batch of engine calls that is under way, or until others
  * had their turn. Objects, too, are freed late: when no function on the stack can still use them.
  *
- * The engine may only be called between batch_begin() and batch_end(), and not from its own
- * operations. So the operations note what happened and add a task. The task runs at the end of the
- * batch, or from the event loop if somebody outside daemon/conns called the engine.
+ * The engine must not be called from its own operations. So the operations note what happened and
+ * add a task. Who calls the engine for programs or tools does that between batch_begin() and
+ * batch_end(), and the task runs at the end of the batch. daemon/fabric calls the engine without a
+ * batch (completions, timers, devices); then the task runs from the event loop.
  */
 #ifndef SMCRD_DAEMON_CONNS_BATCH_H
 #define SMCRD_DAEMON_CONNS_BATCH_H
