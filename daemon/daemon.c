@@ -44,7 +44,7 @@ static int bring_up(struct smcrd *smcrd)
 		const char *cannot; /* do what, if the step fails; NULL: the step says it itself */
 	} steps[] = {
 		{ setup_privileges, "give up privileges" },
-		{ setup_loop, "watch network interfaces" },
+		{ setup_loop, "make an event loop" },
 		{ setup_netifs, "watch network interfaces" },
 		{ setup_hotplug, "watch devices come and go" },
 		{ setup_names, NULL },
@@ -54,7 +54,7 @@ static int bring_up(struct smcrd *smcrd)
 		{ setup_rnics, NULL },
 		{ setup_option, NULL },
 		{ setup_tally, NULL },
-		{ setup_egress, "keep the heartbeat" },
+		{ setup_egress, "guard the RoCE port" },
 		{ setup_heartbeat, "keep the heartbeat" },
 		{ setup_optout, NULL },
 		{ setup_policy, "keep rules" },
@@ -62,7 +62,7 @@ static int bring_up(struct smcrd *smcrd)
 		{ setup_control, NULL },
 		{ setup_conns, "carry connections" },
 		{ setup_reload, "prepare to reload" },
-		{ setup_status, "prepare to reload" },
+		{ setup_status, "tell the service manager" },
 		{ setup_clients, NULL },
 		{ setup_neighbours, "tidy neighbour entries" },
 		{ setup_scrape, NULL },
@@ -79,13 +79,28 @@ static int bring_up(struct smcrd *smcrd)
 	return 0;
 }
 
-static void raise_descriptor_limit(void)
+/* An idle smcrd with two RNICs has some 80. With fewer than ten, libraries that it uses end the
+ * process without a sentence that helps. */
+#define DESCRIPTORS_MIN 128
+
+/* @return 0 or -EMFILE, and `ret_error` says why */
+static int raise_descriptor_limit(char ret_error[DAEMON_ERROR_LEN])
 {
 	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return 0;
+	if (limit.rlim_max < DESCRIPTORS_MIN) {
+		snprintf(ret_error, DAEMON_ERROR_LEN,
+			 "smcrd may open %llu files, which is too few: let it open %d or more "
+			 "(ulimit -n, LimitNOFILE= of the service)",
+			 (unsigned long long)limit.rlim_max, DESCRIPTORS_MIN);
+		return -EMFILE;
+	}
+	if (limit.rlim_cur < limit.rlim_max) {
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
+	return 0;
 }
 
 int smcrd_new(struct config *config, const struct config_source *source, struct smcrd **ret_smcrd,
@@ -102,10 +117,11 @@ int smcrd_new(struct config *config, const struct config_source *source, struct 
 	smcrd->cgroup = -ENOENT;
 	waiting_init(&smcrd->waiting, smcrd->config.busy_poll_us);
 	*config = (struct config){ 0 };
-	raise_descriptor_limit();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a log or a memfd over RLIMIT_FSIZE is an error like others */
-	int error = bring_up(smcrd);
+	int error = raise_descriptor_limit(smcrd->error);
+	if (!error)
+		error = bring_up(smcrd);
 	if (error) {
 		snprintf(ret_error, DAEMON_ERROR_LEN, "%s", smcrd->error);
 		smcrd_free(smcrd);

@@ -76,6 +76,14 @@ log_says() {
 	run -0 "$HOSTS_BUILD/bin/smcrd" --config "$file" --check-config
 }
 
+@test "where smcrd may open too few files it does not start, and says what to raise" {
+	file=$BATS_TEST_TMPDIR/smcrd.conf
+	: >"$file"
+	run -1 prlimit --nofile=9 "$HOSTS_BUILD/bin/smcrd" --foreground --config "$file" --socket "$BATS_TEST_TMPDIR/sock"
+	[ "${#lines[@]}" = 1 ]
+	[[ "$output" == *"may open 9 files, which is too few"*"LimitNOFILE="* ]]
+}
+
 @test "--check-config tells root which files the service's user cannot read" {
 	file=$BATS_TEST_TMPDIR/smcrd.conf
 	# another list of users, in a separate mount namespace
