@@ -578,6 +578,67 @@ static void client_that_refuses(void **state)
 	PROVES("ERR-72");
 }
 
+/** The order of an operator of the server is on its way to delete link 3, and the link fails. So
+ * the server repeats the order with another reason before the client's reply arrives. */
+static void delete_failing_by_operator(struct pair *pair)
+{
+	struct pair_pick reply = {
+		.from = C, .type = SMCR_LLC_DELETE_LINK, .reply = true, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &reply);
+	want_deleted(pair, S, 3);
+	pair_pump(pair);
+	struct smcr_llc_msg order = pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false)->llc;
+	assert_int_equal(order.delete_link.reason, SMCR_LLC_DEL_OPERATOR);
+	order.delete_link.reason = SMCR_LLC_DEL_LOST_PATH;
+	pair_inject_llc(pair, S, 1, &order);
+	pair_pump(pair);
+	reply = (struct pair_pick){ .from = C,
+				    .type = SMCR_LLC_DELETE_LINK,
+				    .reply = true,
+				    .skip = 1,
+				    .verdict = PAIR_LOSE };
+	pair_pump(pair);
+	assert_int_equal(reply.seen, 1); /* the server's engine awaits one reply */
+	pair_set_pick(pair, NULL);
+	assert_types(pair, "single", "single");
+}
+
+/** A question that had no answer when an operator deleted a link is over with that link. It does
+ * not lengthen the pauses that the client makes after a later loss. */
+static void unanswered_before_a_deletion(void **state)
+{
+	(void)state;
+	for (uint8_t version = 1; version <= 2; version++) {
+		TRIES("version %u", version);
+		int c;
+		struct pair *pair = pair_with_idle_server(version, &c);
+		struct pair_pick pick = { .from = C, .verdict = PAIR_LOSE };
+		pick.type = version == 1 ? SMCR_LLC_ADD_LINK : SMCR_LLC_REQUEST_ADD_LINK;
+		pair_set_port(pair, S, 1, false);
+		pair_run(pair, SECOND + 1000);
+		assert_types(pair, "asymmetric-local", "asymmetric-peer");
+		pair_clear_log(pair);
+		pair_run(pair, SECOND);
+		assert_int_equal(notices(pair), 1);
+		delete_failing_by_operator(pair);
+		const uint64_t began = pair->now;
+		pair_set_pick(pair, &pick);
+		for (unsigned int n = 1; n <= 4; n++) { /* after 1, 2, 4, .. s */
+			uint64_t next = began + ((uint64_t)SECOND << (n - 1));
+			pair_run(pair, next - pair->now - 1000);
+			assert_int_equal(pick.seen, n - 1);
+			pair_run(pair, 2000);
+			assert_int_equal(pick.seen, n);
+		}
+		pair_set_pick(pair, NULL);
+		no_protocol_error(pair);
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+	PROVES("ERR-72");
+}
+
 /** By the RFC a server tries again by itself (ERR-70), and the client tells it only of new RNICs.
  */
 static void server_of_the_rfc_is_not_asked(void **state)
@@ -1029,6 +1090,7 @@ int main(void)
 		cmocka_unit_test(notice_that_is_dropped),
 		cmocka_unit_test(notice_that_crosses_a_deletion),
 		cmocka_unit_test(client_that_refuses),
+		cmocka_unit_test(unanswered_before_a_deletion),
 		cmocka_unit_test(the_clients_rnic_comes_meanwhile),
 		cmocka_unit_test(server_that_does_not_try_again),
 		cmocka_unit_test(operator_is_not_overruled),

@@ -19,15 +19,21 @@
 #define C  PAIR_CLIENT
 #define MS UINT64_C(1000)
 
-static struct pair *new_pair(size_t server_rnics, size_t client_rnics)
+static struct pair *new_pair_within(uint8_t max_links, size_t server_rnics, size_t client_rnics)
 {
 	struct smcr_config config[2];
 	for (int i = 0; i < 2; i++) {
 		config[i] = pair_config(i);
+		config[i].max_links = max_links;
 		assert_int_equal(smcr_ueid_parse("LLC", config[i].ueids[0]), 0);
 		config[i].num_ueids = 1;
 	}
 	return pair_new(&config[S], &config[C], server_rnics, client_rnics);
+}
+
+static struct pair *new_pair(size_t server_rnics, size_t client_rnics)
+{
+	return new_pair_within(0, server_rnics, client_rnics);
 }
 
 /** Two RNICs and two links, one connection; the log is empty. */
@@ -585,6 +591,42 @@ static void add_link_waits_for_rkey(void **state)
 	}
 }
 
+/** A server that has as many symmetric links as it may have refuses at once, also while it awaits
+ * the reply to its CONFIRM RKEY. The asymmetric link beside them does not count. */
+static void refusal_does_not_wait_for_rkey(void **state)
+{
+	(void)state;
+	int conns[3];
+	struct smcr_llc_msg ask = { .type = SMCR_LLC_REQUEST_ADD_LINK,
+				    .request_add_link = { .num_gids = 1 } };
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_CONFIRM_RKEY, .reply = true, .verdict = PAIR_HOLD
+	};
+	struct pair *pair = new_pair_within(2, 3, 1);
+	int c = pair_connected(pair);
+	struct smcr_device_info second = pair_device(C, 1);
+	pair_add_device(pair, C, &second);
+	pair_pump(pair);
+	assert_int_equal(smcr_llc_symmetric_links(pair_lgr(pair, S)), 2);
+	assert_non_null(smcr_llc_asymmetric_link(pair_lgr(pair, S)));
+	fill(pair, conns);
+	pair_set_pick(pair, &pick);
+	int d = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_true(pick.seen > 0);
+	assert_int_equal(pair_lgr(pair, S)->llc->rkey.step, SMCR_RKEY_CONFIRM);
+	pair_inject_llc(pair, C, 1, &ask);
+	pair_pump(pair);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_REQUEST_ADD_LINK, true), 1);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	assert_true(pair_both_established(pair, d));
+	pair_close(pair, d);
+	for (int i = 0; i < 3; i++)
+		pair_close(pair, conns[i]);
+	done(pair, c);
+}
+
 /** A server does not put off the client's RKEY exchange: the client sent CONFIRM RKEY before it saw
  *  ADD LINK, and a deployed client answers ADD LINK only after it. */
 static void rkey_during_add_link(void **state)
@@ -899,6 +941,7 @@ int main(void)
 		cmocka_unit_test(a_missing_rtoken_that_nobody_needs),
 		cmocka_unit_test(byte_order),
 		cmocka_unit_test(add_link_waits_for_rkey),
+		cmocka_unit_test(refusal_does_not_wait_for_rkey),
 		cmocka_unit_test(rkey_during_add_link),
 		cmocka_unit_test(too_many_other_links),
 		cmocka_unit_test(delete_rkey_counts),

@@ -8,10 +8,12 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -119,21 +121,31 @@ static void holder_is_named(void **state)
 	waitpid(child, NULL, 0);
 }
 
-/* smcrd cannot look into a process with more capabilities. So the error says that such a process
- * may hold the port, not that it must be the kernel. */
+/* Without the capabilities of the process that holds the port, smcrd names it as it was noted
+ * before, but not as it was noted before the last time. */
+static bool hidden_holder_is_told(pid_t holder)
+{
+	char error[RNIC_ERROR_LEN], noted[64];
+	snprintf(noted, sizeof(noted), "in use by other-smcrd (pid %d)", (int)holder);
+	rnic_soft_note_holders();
+	if (privileges_drop("/") || try_open("soft:t0", error) != -EADDRINUSE ||
+	    !strstr(error, noted))
+		return false;
+	rnic_soft_note_holders();
+	return try_open("soft:t0", error) == -EADDRINUSE &&
+	       strstr(error, "or a process that `ss -lunp` shows to root; stop it");
+}
+
+/* smcrd cannot look into a process with more capabilities. If it has not seen that process before,
+ * the error says that such a process may hold the port, not that it must be the kernel. */
 static void holder_that_hides_is_not_taken_for_the_kernel(void **state)
 {
 	(void)state;
 	int result;
 	pid_t holder = hold_port("other-smcrd", "10.77.0.1");
 	pid_t child = fork();
-	if (child == 0) {
-		char error[RNIC_ERROR_LEN];
-		bool told = privileges_drop("/") == 0 &&
-			    try_open("soft:t0", error) == -EADDRINUSE &&
-			    strstr(error, "or a process that `ss -lunp` shows to root; stop it");
-		_exit(told ? 0 : 1);
-	}
+	if (child == 0)
+		_exit(hidden_holder_is_told(holder) ? 0 : 1);
 	assert_int_equal(waitpid(child, &result, 0), child);
 	assert_int_equal(result, 0);
 	kill(holder, SIGKILL);
@@ -369,6 +381,30 @@ static void address_comes_later(void **state)
 	expect_events(1, 0, 0, 1);
 	assert_int_equal(rnic_qp_connect(side.qp, &peer), 0);
 	rnic_side_close(&side);
+}
+
+/* smcrd may be started without standard input. Then a descriptor of the device is 0, which is
+ * closed like any other: here because there is no descriptor for the next socket. */
+static void descriptor_zero_is_closed(void **state)
+{
+	(void)state;
+	char error[RNIC_ERROR_LEN];
+	struct rlimit usual, one;
+	int input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+	one = (struct rlimit){ .rlim_cur = 1, .rlim_max = usual.rlim_max };
+	close(STDIN_FILENO);
+	setrlimit(RLIMIT_NOFILE, &one);
+	int r = try_open("soft:t0", error);
+	bool is_left = fcntl(STDIN_FILENO, F_GETFD) >= 0;
+	setrlimit(RLIMIT_NOFILE, &usual);
+	if (input >= 0) {
+		dup2(input, STDIN_FILENO);
+		close(input);
+	}
+	assert_non_null(strstr(error, "watch the interface"));
+	assert_int_equal(r, -EIO);
+	assert_false(is_left);
 }
 
 static void close_on_removed(void *ctx, struct rnic *rnic, const struct rnic_event *event)
@@ -639,6 +675,7 @@ int main(void)
 		cmocka_unit_test(address_flaps),
 		cmocka_unit_test(carrier_loss_is_noticed_by_silence),
 		cmocka_unit_test(address_comes_later),
+		cmocka_unit_test(descriptor_zero_is_closed),
 		cmocka_unit_test(opened_in_a_hurry),
 		cmocka_unit_test(interface_removed),
 		cmocka_unit_test(neighbour_entries),
