@@ -410,6 +410,25 @@ static void abort_received(void **state)
 	PROVES("ABORT-1 ABORT-2 ABORT-5");
 }
 
+/* The own A is on its way. A second A of the peer changes nothing, and does not end the wait for
+ * the arrival of the own one. */
+static void abort_received_twice(void **state)
+{
+	(void)state;
+	struct connfix *f = in_state(0);
+	connfix_peer_flags(f, 0, A);
+	expect_event(f, SMCR_CONN_RESET);
+	expect_flags(f, 0, A);
+	connfix_peer_flags(f, 0, A);
+	expect_no_event(f);
+	expect_state(f, SMCR_STATE_PROCESS_ABORT);
+	connfix_complete(f);
+	expect_closed(f, true);
+	assert_true(connfix_gone(f));
+	connfix_free(f);
+	PROVES("ABORT-1");
+}
+
 /* A counts whatever else is in the message. */
 static void abort_with_nonsense(void **state)
 {
@@ -925,6 +944,7 @@ int main(void)
 		cmocka_unit_test(other_end_behind_the_reset),
 		cmocka_unit_test(peer_abort_wait_timer),
 		cmocka_unit_test(abort_received),
+		cmocka_unit_test(abort_received_twice),
 		cmocka_unit_test(abort_with_nonsense),
 		cmocka_unit_test(abort_received_while_closing),
 		cmocka_unit_test(own_closed_sent_abort_received),

@@ -384,6 +384,38 @@ static void rmb_that_is_told_in_time(void **state)
 	PROVES("RKEY-1 RKEY-11");
 }
 
+/** What the host hands in only when all that came before on other links was handed in: DELETE LINK
+ * of both versions, and a CDC with F. Others need not wait, nor does what is no such message. */
+static void what_waits_for_other_links(void **state)
+{
+	(void)state;
+	static const struct {
+		uint8_t type, prod_flags;
+		size_t len;
+		bool waits;
+	} rows[] = {
+		{ SMCR_LLC_DELETE_LINK, 0, SMCR_LLC_LEN, true },
+		{ SMCR_LLC_V2_TYPE + SMCR_LLC_DELETE_LINK, 0, SMCR_LLC_LEN, true },
+		{ SMCR_CDC_TYPE, SMCR_CDC_FAILOVER, SMCR_CDC_LEN, true },
+		{ SMCR_CDC_TYPE, 0, SMCR_CDC_LEN, false },
+		{ SMCR_LLC_ADD_LINK, 0, SMCR_LLC_LEN, false },
+		{ SMCR_LLC_V2_TYPE + SMCR_LLC_TEST_LINK, 0, SMCR_LLC_LEN, false },
+		{ SMCR_LLC_DELETE_LINK, 0, SMCR_LLC_LEN - 1, false },
+		{ SMCR_LLC_DELETE_LINK, 0, SMCR_LLC_LEN + 1, false },
+		{ SMCR_LLC_V2_TYPE + SMCR_LLC_DELETE_LINK, 0, 1, false },
+		{ SMCR_LLC_DELETE_LINK, 0, 0, false },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
+		const struct smcr_cdc cdc = { .prod_flags = rows[i].prod_flags };
+		uint8_t data[SMCR_LLC_LEN + 1] = { 0 };
+		assert_int_equal(smcr_cdc_encode(&cdc, data, sizeof(data)), SMCR_CDC_LEN);
+		data[0] = rows[i].type;
+		assert_int_equal(smcr_engine_recv_is_barrier(data, rows[i].len), rows[i].waits);
+	}
+	PROVES("FO-8");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -394,6 +426,7 @@ int main(void)
 		cmocka_unit_test(unknown_link_that_works),
 		cmocka_unit_test(rmb_that_a_new_link_misses),
 		cmocka_unit_test(rmb_that_is_told_in_time),
+		cmocka_unit_test(what_waits_for_other_links),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -307,6 +307,32 @@ static void reused_element_evicts_the_old_connection(void **state)
 	PROVES("RS-4 RMB-9");
 }
 
+/** A client looks after 250 us, 500, 1000, .. 8000, and then every 16,000 us whether the element is
+ * free. If a look falls on the very end of the time, it is the last one. */
+static void the_last_look_is_in_time(void **state)
+{
+	(void)state;
+	static const int server = S;
+	const uint64_t ends = 250 + 500 + 1000 + 2000 + 4000 + 8000;
+	struct smcr_config config = pair_config(C);
+	int t;
+	config.llc_timeout = 2 * ends;
+	struct pair *pair = pair_new(NULL, &config, 2, 2);
+	int c = pair_connected(pair);
+	struct smcr_clc_msg accept =
+		accept_for(pair, pair_link(pair, S, 2), pair_lgr(pair, S)->rmbs, 1);
+	make_deaf(pair, &server);
+	(void)client_answer(pair, &accept, &t);
+	pair_run(pair, ends - 1);
+	assert_int_equal(pair_end(pair, t, C)->established, 0);
+	assert_int_equal(pair_end(pair, c, C)->reset, 0);
+	pair_run(pair, 1);
+	assert_int_equal(pair_end(pair, t, C)->established, 1);
+	assert_int_equal(pair_end(pair, c, C)->reset, 1);
+	pair_free(pair);
+	PROVES("RMB-9");
+}
+
 /** Accepts that name an element of another program's connection, with the right RToken. That
  *  connection lives on, and the program that has connected to the liar gets plain TCP. */
 static void an_element_of_somebody_else(void **state)
@@ -1064,6 +1090,7 @@ int main(void)
 		cmocka_unit_test(accepts_that_do_not_match),
 		cmocka_unit_test(accepts_of_a_group_that_is_none_of_theirs),
 		cmocka_unit_test(reused_element_evicts_the_old_connection),
+		cmocka_unit_test(the_last_look_is_in_time),
 		cmocka_unit_test(an_element_of_somebody_else),
 		cmocka_unit_test(the_last_word_comes_late),
 		cmocka_unit_test(elements_that_cannot_be),
