@@ -838,6 +838,33 @@ static void late_cont(struct pair *pair)
 	assert_int_equal(pair_engine_view(pair, C).llc_protocol_errors, 1);
 }
 
+/** The server does not act on a request to delete a link that was in use. The link that carried the
+ * request is tested after the time for an answer, and from then on each twice that time. */
+static void server_that_deletes_nothing(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	struct pair_pick pick = { .from = C, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	pair_qp_fails(pair, C, 2);
+	pair_pump(pair);
+	assert_int_equal(pick.seen, 1);
+	const uint64_t began = pair->now;
+	for (unsigned int n = 1; n <= 3; n++) { /* after 4, 12, 20 s */
+		uint64_t next = began + (8 * n - 4) * SECOND;
+		pair_run(pair, next - pair->now - 1000);
+		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_TEST_LINK, false), n - 1);
+		pair_run(pair, 2000);
+		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_TEST_LINK, false), n);
+	}
+	assert_int_equal(pair_link_view(pair, C, 1).state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pick.seen, 1);
+	no_protocol_error(pair);
+	pair_free(pair);
+	PROVES("ERR-33");
+}
+
 /** The kernel's server waits two seconds for the reply to ADD LINK and to each CONTINUATION. Then
  *  it gives the link up without a word, and does not answer a request to delete it. It offers the
  *  client's RNIC once more when the client has told of it. */
@@ -1098,6 +1125,7 @@ int main(void)
 		cmocka_unit_test(server_takes_its_time),
 		cmocka_unit_test(client_takes_its_time),
 		cmocka_unit_test(peer_is_out_of_reach),
+		cmocka_unit_test(server_that_deletes_nothing),
 		cmocka_unit_test(server_gives_up_without_a_word),
 		cmocka_unit_test(late_word_about_what_is_given_up),
 		cmocka_unit_test(first_contact_is_not_cut_short),

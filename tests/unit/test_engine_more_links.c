@@ -176,6 +176,47 @@ static void many_rmbs_for_a_new_link(void **state)
 	PROVES("LG-13 ADDL-9 ADDL-10 RKEY-11");
 }
 
+/** The operators' count of what came during an exchange: CONFIRM LINK of a new link comes while the
+ * client adds that link, and nothing else is going on. */
+static void confirm_link_is_counted(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	const struct smcr_engine *client = pair->side[C].engine;
+	assert_int_equal(smcr_engine_row(client, SMCR_ROW_CONFIRM_LINK, SMCR_ROLE_CLIENT), 1);
+	assert_int_equal(
+		smcr_engine_row(client, SMCR_ROW_CONFIRM_LINK_DURING_DELETE_LINK, SMCR_ROLE_CLIENT),
+		0);
+	assert_int_equal(
+		smcr_engine_row(client, SMCR_ROW_CONFIRM_LINK_DURING_RKEY, SMCR_ROLE_CLIENT), 0);
+	pair_free(pair);
+}
+
+/** The client's new queue pair cannot be connected. The client refuses the link and has nothing
+ * left of it. */
+static void a_link_that_cannot_be_connected(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(1, &c);
+	one_more(pair, S, 1);
+	pair_run(pair, SECOND);
+	assert_links(pair, 2, 1); /* asymmetric */
+	pair->side[C].fail_qp_connect = 1;
+	one_more(pair, C, 1);
+	pair_run(pair, SECOND);
+	assert_int_equal(pair->side[C].fail_qp_connect, 0);
+	assert_true(pair_last_llc(pair, C, SMCR_LLC_ADD_LINK, true)->llc.add_link.reject);
+	assert_links(pair, 2, 1);
+	pair_add_link(pair, S);
+	pair_run(pair, SECOND);
+	assert_links(pair, 2, 2);
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("ADDL-5");
+}
+
 /* ---- new RNICs ---- */
 
 /** The server has another RNIC on the LAN: a link is added. The client has one: it tells the server
@@ -606,6 +647,8 @@ int main(void)
 		cmocka_unit_test(as_many_links_as_rnics_and_limit_allow),
 		cmocka_unit_test(nine_links),
 		cmocka_unit_test(many_rmbs_for_a_new_link),
+		cmocka_unit_test(confirm_link_is_counted),
+		cmocka_unit_test(a_link_that_cannot_be_connected),
 		cmocka_unit_test(a_new_rnic_gets_a_link),
 		cmocka_unit_test(a_notice_needs_no_answer),
 		cmocka_unit_test(the_missing_rnic_returns),

@@ -531,6 +531,24 @@ static void addresses_of_our_networks(void **state)
 	PROVES("SEC-6");
 }
 
+/** The server's RNIC has lost the network that the Proposal names, though its place still has the
+ * address: there is no common LAN. */
+static void network_that_is_lost(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	struct smcr_device_info info = pair->side[S].devices[0];
+	info.num_prefixes = 0;
+	pair_update_device(pair, S, &info);
+	int conn = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_int_equal(pair_last_clc(pair, S, SMCR_CLC_DECLINE)->clc.decline.diagnosis,
+			 SMCR_REASON_PREFIX_MISMATCH);
+	assert_int_equal(pair_end(pair, conn, S)->fallback, 1);
+	pair_free(pair);
+	PROVES("SEC-2");
+}
+
 static void macs_that_no_peer_has(void **state)
 {
 	(void)state;
@@ -649,6 +667,7 @@ int main(void)
 		cmocka_unit_test(a_mac_from_afar),
 		cmocka_unit_test(gids_that_no_peer_has),
 		cmocka_unit_test(addresses_of_our_networks),
+		cmocka_unit_test(network_that_is_lost),
 		cmocka_unit_test(macs_that_no_peer_has),
 		cmocka_unit_test(the_log_names_who_breaks_the_rules),
 		cmocka_unit_test(confirms_that_are_declined),

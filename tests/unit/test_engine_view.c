@@ -54,6 +54,19 @@ static void names(void **state)
 	}
 }
 
+/** Each timer that runs counts. Other tests rely on that: they end with no timer left. */
+static void timers_are_counted(void **state)
+{
+	int c;
+	(void)state;
+	struct pair *pair = pair_grouped(2, &c);
+	const uint32_t before = pair_engine_view(pair, S).num_timers;
+	smcr_conn_shutdown(pair_end(pair, c, S)->smc); /* the peer's silence is limited now */
+	pair_pump(pair);
+	assert_int_equal(pair_engine_view(pair, S).num_timers, before + 1);
+	pair_free(pair);
+}
+
 /** Bytes that wait for the window, bytes that may be on their way, and ends. */
 static void view_of_a_connection(void **state)
 {
@@ -358,6 +371,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names),
+		cmocka_unit_test(timers_are_counted),
 		cmocka_unit_test(view_of_a_connection),
 		cmocka_unit_test(views_of_a_group),
 		cmocka_unit_test(books_of_connections),

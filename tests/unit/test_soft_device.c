@@ -74,8 +74,8 @@ static void refused_names(void **state)
 	assert_int_equal(try_open("soft:t0", error), 0);
 }
 
-/* Starts a process that holds the port until it is killed. */
-static pid_t hold_port(const char *name, const char *addr)
+/* Starts a process that holds the port with so many sockets until it is killed. */
+static pid_t hold_port_often(const char *name, const char *addr, unsigned int sockets)
 {
 	int ready[2];
 	assert_int_equal(pipe(ready), 0);
@@ -83,11 +83,17 @@ static pid_t hold_port(const char *name, const char *addr)
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		prctl(PR_SET_NAME, name);
-		int fd = socket(AF_INET, SOCK_DGRAM, 0);
 		struct sockaddr_in sin = { .sin_family = AF_INET,
 					   .sin_port = htons(ROCE_UDP_PORT) };
 		inet_pton(AF_INET, addr, &sin.sin_addr);
-		if (bind(fd, (struct sockaddr *)&sin, sizeof(sin)) || write(ready[1], "", 1) != 1)
+		while (sockets--) {
+			const int on = 1;
+			int fd = socket(AF_INET, SOCK_DGRAM, 0);
+			setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+			if (bind(fd, (struct sockaddr *)&sin, sizeof(sin)))
+				_exit(1);
+		}
+		if (write(ready[1], "", 1) != 1)
 			_exit(1);
 		for (;;)
 			pause();
@@ -97,6 +103,11 @@ static pid_t hold_port(const char *name, const char *addr)
 	close(ready[0]);
 	close(ready[1]);
 	return child;
+}
+
+static pid_t hold_port(const char *name, const char *addr)
+{
+	return hold_port_often(name, addr, 1);
 }
 
 static void holder_is_named(void **state)
@@ -150,6 +161,32 @@ static void holder_that_hides_is_not_taken_for_the_kernel(void **state)
 	assert_int_equal(result, 0);
 	kill(holder, SIGKILL);
 	waitpid(holder, NULL, 0);
+}
+
+/* A process that was noted has ended. Another one holds the port, with more sockets than are looked
+ * at, and none of them is the one that was noted. */
+static void other_holder_is_not_taken_for_the_noted_one(void **state)
+{
+	(void)state;
+	int result;
+	pid_t holder = hold_port("other-smcrd", "10.77.0.1");
+	rnic_soft_note_holders();
+	kill(holder, SIGKILL);
+	waitpid(holder, NULL, 0);
+	holder = hold_port_often("many-sockets", "10.77.0.1", 20);
+	pid_t child = fork();
+	if (child == 0) {
+		char error[RNIC_ERROR_LEN];
+		bool told = privileges_drop("/") == 0 &&
+			    try_open("soft:t0", error) == -EADDRINUSE &&
+			    strstr(error, "or a process that `ss -lunp` shows to root; stop it");
+		_exit(told ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &result, 0), child);
+	assert_int_equal(result, 0);
+	kill(holder, SIGKILL);
+	waitpid(holder, NULL, 0);
+	rnic_soft_note_holders();
 }
 
 /* The kernel itself holds the port, as for rdma_rxe; here it is for a tunnel device. */
@@ -670,6 +707,7 @@ int main(void)
 		cmocka_unit_test(refused_names),
 		cmocka_unit_test(holder_is_named),
 		cmocka_unit_test(holder_that_hides_is_not_taken_for_the_kernel),
+		cmocka_unit_test(other_holder_is_not_taken_for_the_noted_one),
 		cmocka_unit_test(kernel_is_named),
 		cmocka_unit_test(interface_changes),
 		cmocka_unit_test(address_flaps),

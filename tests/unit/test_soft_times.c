@@ -898,11 +898,26 @@ static void no_segments(void **state)
 	qp->dev->segmentation = segmentation;
 }
 
+/* Eight of the largest windows have room in the socket's buffers. The kernel tells twice the size
+ * that was set, for what it needs besides. */
+static void socket_has_room_for_windows(void **state)
+{
+	(void)state;
+	static const int buffers[] = { SO_RCVBUF, SO_SNDBUF };
+	for (size_t i = 0; i < 2; i++) {
+		int size;
+		socklen_t len = sizeof(size);
+		assert_int_equal(getsockopt(qp->ep->fd, SOL_SOCKET, buffers[i], &size, &len), 0);
+		assert_true((uint32_t)size / 2 >= 8 * qp->rq.window.max * qp->mtu);
+	}
+}
+
 /* A queue pair that fails frees the memory of early packets, however long it stays. */
 static void failed_queue_pair_holds_nothing(void **state)
 {
 	(void)state;
 	size_t budget = qp->dev->hold_budget;
+	assert_int_equal(budget, 64u << 20); /* as docs/soft-rnic.md says */
 	const uint8_t packet[100] = { 0 };
 	assert_int_equal(soft_hold_put(&qp->rs.hold, PEER_PSN, PEER_PSN + 2, packet, sizeof(packet),
 				       qp->dev->now),
@@ -947,6 +962,7 @@ int main(void)
 		CONNECTED(failed_sends_are_losses),
 		CONNECTED(fewer_segments),
 		CONNECTED(no_segments),
+		CONNECTED(socket_has_room_for_windows),
 		CONNECTED(failed_queue_pair_holds_nothing),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -38,6 +38,16 @@ static void grows_up_to_its_maximum(void **state)
 	assert_true(window.max <= SOFT_HOLD_PACKETS);
 }
 
+/* The largest window is 4 MiB, or as many packets as the peer can hold behind a lost one. */
+static void maximum_is_bytes_or_packets(void **state)
+{
+	(void)state;
+	soft_window_init(&window, 4096);
+	assert_int_equal(window.max, (4u << 20) / 4096);
+	soft_window_init(&window, 256);
+	assert_int_equal(window.max, SOFT_HOLD_PACKETS);
+}
+
 static void stays_when_the_user_sends_little(void **state)
 {
 	(void)state;
@@ -94,6 +104,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(grows_up_to_its_maximum, begin),
+		cmocka_unit_test(maximum_is_bytes_or_packets),
 		cmocka_unit_test_setup(stays_when_the_user_sends_little, begin),
 		cmocka_unit_test_setup(a_mark_takes_three_tenths, begin),
 		cmocka_unit_test_setup(a_loss_takes_half, begin),
