@@ -114,14 +114,21 @@ static bool decline(const struct incoming *in, const char *text, uint32_t reason
 
 /*
  * smcrd did not take the connection. Later peers must not be promised SMC-R in vain, so the
- * listener loses its claim; take() claims it again when smcrd answers. If smcrd is at a limit it
- * leaves the option off by itself, for the user who has claimed: this one, so the claim is made
- * anew. While smcrd stands still its BPF programs leave the option off, for everybody.
+ * listener loses its claim; take() claims it again when smcrd answers.
  *
- * If this process lacks descriptors the claim stays: other processes may accept there, and this
- * one has descriptors again soon. Without a claim, smcrd could not tell that the next peer was
- * promised nothing, and accept() would wait for its Proposal, also where the program must not wait.
+ * The claim stays where smcrd leaves the option off by itself: at a limit, for the user who has
+ * claimed (this one, so the claim is made anew), without free descriptors, while it stops, and
+ * while it stands still. The claim stays too if this process lacks descriptors: other processes
+ * may accept there, and this one has descriptors again soon. Without a claim, smcrd could not tell
+ * that the next peer was promised nothing, and accept() would wait for its Proposal, also where the
+ * program must not wait.
  */
+static bool keeps_claim(const struct pre_handover *handover)
+{
+	return handover->error == PRE_STANDS_STILL || handover->error == ESHUTDOWN ||
+	       handover->short_of;
+}
+
 static bool not_handed(const struct incoming *in, bool promised,
 		       const struct pre_handover *handover)
 {
@@ -129,7 +136,7 @@ static bool not_handed(const struct incoming *in, bool promised,
 		return stays_tcp(in, handover->text, SMCR_REASON_NONE);
 	if (handover->error == EUSERS)
 		pre_claim(in->listener, in->policy);
-	else if (handover->error != PRE_STANDS_STILL && !handover->short_of)
+	else if (!keeps_claim(handover))
 		pre_unclaim(in->listener);
 	return decline(in, handover->text, pre_reason_not_handed(handover->error));
 }

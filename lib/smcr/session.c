@@ -342,6 +342,7 @@ static enum pre_handed judge_result(struct session *s, struct pre_handover *ret_
 	struct ipc_result result;
 	if (s->type == IPC_ERROR) {
 		ret_handover->error = error_of(s);
+		ret_handover->short_of = pre_is_shortage(-ret_handover->error);
 		describe(ret_handover, s);
 		if (ret_handover->error == EXDEV)
 			pre_usable_foreign();

@@ -39,7 +39,7 @@ struct pre_handover {
 	int fd;          /* PAIR, OPEN: the pair end, with FD_CLOEXEC; the caller owns it */
 	int error;       /* FAILED, NOT_HANDED: positive errno, or PRE_STANDS_STILL */
 	uint32_t reason; /* TCP: enum smcr_reason */
-	bool short_of;   /* NOT_HANDED: this process has no descriptor or no memory left to ask */
+	bool short_of;   /* NOT_HANDED: this process or smcrd has no descriptor or no memory left */
 	/** NOT_HANDED: why, as a sentence that may be cut. */
 	char text[IPC_TEXT_MAX + sizeof("smcrd cannot be asked: ")];
 };

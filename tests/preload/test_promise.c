@@ -549,8 +549,11 @@ static void test_limits_decline(void **state)
 		int claims, unclaims;
 	} cases[] = {
 		{ EUSERS, SMCR_REASON_LIMIT, 1, 0 },
-		{ EMFILE, SMCR_REASON_NO_DESCRIPTORS, 0, 1 },
-		{ ESHUTDOWN, SMCR_REASON_NO_DAEMON, 0, 1 },
+		{ EMFILE, SMCR_REASON_NO_DESCRIPTORS, 0, 0 },
+		{ ENFILE, SMCR_REASON_NO_DESCRIPTORS, 0, 0 },
+		{ ENOMEM, SMCR_REASON_NO_DAEMON, 0, 0 },
+		{ ESHUTDOWN, SMCR_REASON_NO_DAEMON, 0, 0 },
+		{ EPROTO, SMCR_REASON_NO_DAEMON, 0, 1 },
 	};
 	smcrd.script->answer = ANSWER_ERROR;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -564,6 +567,48 @@ static void test_limits_decline(void **state)
 		assert_int_equal(pre_net_option.last_plain.flags, IPC_PLAIN_ACCEPTED);
 		assert_int_equal(pre_net_option.claims, cases[i].claims);
 		assert_int_equal(pre_net_option.unclaims, cases[i].unclaims);
+	}
+}
+
+/* smcrd refuses the first connection, and then leaves the option off by itself. It can tell so of
+ * the next connection as long as the listener is claimed. That peer's first byte could be the
+ * beginning of a Proposal. @return for how long accept() took for it, in milliseconds */
+static int64_t accept_after_refusal(int error)
+{
+	char byte = (char)0xE2;
+	smcrd.script->error = error;
+	pre_net_option.negotiated = IPC_NEGOTIATED_YES;
+	pre_net_option.unclaims = 0;
+	int peer = peer_connect();
+	propose(peer);
+	pre_net_wait(listener, POLLIN);
+	expect_declined(peer, pre_reason_not_handed(error));
+	pre_net_option.negotiated =
+		pre_net_option.unclaims ? IPC_NEGOTIATED_UNKNOWN : IPC_NEGOTIATED_NO;
+	peer = peer_connect();
+	say(peer, &byte, 1);
+	pre_net_wait(listener, POLLIN);
+	int64_t before = sys_now_ms();
+	int fd = accept(listener, NULL, NULL);
+	int64_t took = sys_now_ms() - before;
+	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+	close(fd);
+	close(peer);
+	return took;
+}
+
+static void test_nobody_waits_after_a_refusal(void **state)
+{
+	(void)state;
+	static const int errors[] = { EMFILE, ENFILE, ESHUTDOWN };
+	set_int(listener, IPPROTO_TCP, TCP_SAVE_SYN, 1);
+	refuse_to_wait();
+	smcrd.script->answer = ANSWER_ERROR;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		int64_t took = AT_ONCE_MS;
+		for (int try = 0; try < TRIES && took >= AT_ONCE_MS; try++)
+			took = accept_after_refusal(errors[i]);
+		assert_true(took < AT_ONCE_MS);
 	}
 }
 
@@ -713,6 +758,7 @@ int main(void)
 		TEST(test_silent_peers_are_bounded),
 		TEST(test_a_peer_that_is_gone_is_dropped),
 		TEST(test_limits_decline),
+		TEST(test_nobody_waits_after_a_refusal),
 		TEST(test_required_connections_are_reset),
 		TEST(test_a_process_with_few_descriptors_declines),
 		TEST(test_the_mark_goes_away),
