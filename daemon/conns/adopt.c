@@ -49,7 +49,8 @@ static uint32_t judge_option(const struct conn *conn, const struct rdv_option_st
 	if (!conn->conns->config.option && state->negotiated != IPC_NEGOTIATED_YES)
 		return assumed_capable(conn) ? SMCR_REASON_NONE : SMCR_REASON_NO_BPF;
 	switch (state->negotiated) {
-	case IPC_NEGOTIATED_UNKNOWN: return SMCR_REASON_NOT_CLAIMED;
+	case IPC_NEGOTIATED_UNKNOWN:
+	case IPC_NEGOTIATED_UNCLAIMED: return SMCR_REASON_NOT_CLAIMED;
 	case IPC_NEGOTIATED_NO:
 		return state->reason != SMCR_REASON_NONE ? state->reason : SMCR_REASON_PEER_NO_SMC;
 	case IPC_NEGOTIATED_YES: break;

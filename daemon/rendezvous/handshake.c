@@ -218,7 +218,8 @@ static int syn_retries(int fd)
 static void look_for_mark(int fd, enum ipc_handover_kind kind, struct rdv_verdict *verdict)
 {
 	struct rdv_option_state *option = &verdict->option;
-	if (kind != IPC_HANDOVER_ACCEPTED || option->negotiated == IPC_NEGOTIATED_NO)
+	if (kind != IPC_HANDOVER_ACCEPTED || option->negotiated == IPC_NEGOTIATED_NO ||
+	    option->negotiated == IPC_NEGOTIATED_UNCLAIMED)
 		return;
 	verdict->marked = option->syn_retries || syn_retries(fd) == IPC_PROMISE_MARK;
 	if (!verdict->marked)

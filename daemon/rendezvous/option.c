@@ -25,9 +25,9 @@
 _Static_assert(IPC_SOL_SMCR == 0x534d4352 && IPC_SO_CLAIM == 1 && IPC_SO_NEGOTIATED == 2 &&
 		       IPC_SO_REASON == 3 && IPC_SO_BAR == 4 && IPC_SO_STANDS_STILL == 5 &&
 		       IPC_NEGOTIATED_UNKNOWN == 0 && IPC_NEGOTIATED_YES == 1 &&
-		       IPC_NEGOTIATED_NO == 2 && IPC_PROMISE_MARK == 113 && IPC_SO_PLAIN == 6 &&
-		       IPC_SO_SPOKEN == 7 && IPC_SO_UNASKED == 8 &&
-		       IPC_UNASKED_MAX == SMCR_UNASKED_MAX,
+		       IPC_NEGOTIATED_NO == 2 && IPC_NEGOTIATED_UNCLAIMED == 3 &&
+		       IPC_PROMISE_MARK == 113 && IPC_SO_PLAIN == 6 && IPC_SO_SPOKEN == 7 &&
+		       IPC_SO_UNASKED == 8 && IPC_UNASKED_MAX == SMCR_UNASKED_MAX,
 	       "numbers.h has other numbers");
 
 _Static_assert(sizeof(struct smcr_claim) == sizeof(struct ipc_claim) &&

@@ -52,7 +52,7 @@ static int tcp_info(int fd, struct ipc_info *ret_info)
 		info.mode = IPC_MODE_PENDING;
 	else if (negotiated == IPC_NEGOTIATED_NO)
 		info.reason = pre_reason_of_no(fd);
-	else if (negotiated == IPC_NEGOTIATED_UNKNOWN)
+	else if (negotiated == IPC_NEGOTIATED_UNKNOWN || negotiated == IPC_NEGOTIATED_UNCLAIMED)
 		info.reason = SMCR_REASON_NOT_CLAIMED;
 	/* Otherwise only smcrd can know, if it remembers the connection: it may have declined. */
 	else if (pre_ask_info(fd, false, PRE_REPLY_MS, &info) < 0 &&

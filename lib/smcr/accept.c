@@ -119,9 +119,9 @@ static bool decline(const struct incoming *in, const char *text, uint32_t reason
  * The claim stays where smcrd leaves the option off by itself: at a limit, for the user who has
  * claimed (this one, so the claim is made anew), without free descriptors, while it stops, and
  * while it stands still. The claim stays too if this process lacks descriptors: other processes
- * may accept there, and this one has descriptors again soon. Without a claim, smcrd could not tell
- * that the next peer was promised nothing, and accept() would wait for its Proposal, also where the
- * program must not wait.
+ * may accept there, and this one has descriptors again soon. Without a claim, a smcrd that
+ * was started anew could not tell that the next peer was promised nothing, and accept() would wait
+ * for its Proposal, also where the program must not wait.
  */
 static bool keeps_claim(const struct pre_handover *handover)
 {
@@ -194,13 +194,17 @@ static bool take_unanswered(const struct incoming *in)
 	return stays_tcp(in, "smcrd is out of reach", SMCR_REASON_NONE);
 }
 
-/* The listener was not claimed while this daemon runs: claim it, for the next connections. */
-static bool take_older(const struct incoming *in)
+/*
+ * The listener is not claimed: claim it, for the next connections.
+ * @param known  this daemon has seen the handshake, and promised nothing. Otherwise the listener
+ *               is older than the daemon, and an earlier one may have promised SMC-R
+ */
+static bool take_older(const struct incoming *in, bool known)
 {
 	const char *text = claim_listener(in->listener, true, in->policy);
 	if (text != out_of_reach) /* else each connection would log it */
 		pre_log_listener(in->listener, text);
-	if (pre_promise_stands(in->listener, in->fd))
+	if (!known && pre_promise_stands(in->listener, in->fd))
 		return hand_over(in, true);
 	uint32_t reason = SMCR_REASON_NOT_CLAIMED;
 	if (text == out_of_reach)
@@ -217,7 +221,8 @@ static bool take_older(const struct incoming *in)
  * peer expects CLC and is declined. */
 static bool take_plain(const struct incoming *in, int negotiated)
 {
-	if (negotiated == IPC_NEGOTIATED_NO || !pre_is_tcp(in->fd) ||
+	if (negotiated == IPC_NEGOTIATED_NO || negotiated == IPC_NEGOTIATED_UNCLAIMED ||
+	    !pre_is_tcp(in->fd) ||
 	    (negotiated != IPC_NEGOTIATED_YES && !pre_promise_stands(in->listener, in->fd)))
 		return true;
 	return decline(in, "plain TCP is wanted", SMCR_REASON_LOCAL_POLICY);
@@ -227,7 +232,7 @@ static bool take_plain(const struct incoming *in, int negotiated)
 static bool take(const struct incoming *in)
 {
 	int negotiated = pre_negotiated(in->fd);
-	if (negotiated == IPC_NEGOTIATED_YES || negotiated == IPC_NEGOTIATED_NO)
+	if (negotiated > IPC_NEGOTIATED_UNKNOWN)
 		pre_promise_answered();
 	if (in->policy == PRE_NEVER)
 		return take_plain(in, negotiated);
@@ -236,7 +241,8 @@ static bool take(const struct incoming *in)
 		pre_note_listener(); /* another process may have claimed it */
 		return hand_over(in, true);
 	case IPC_NEGOTIATED_NO: return stays_tcp(in, NULL, pre_negotiated_reason(in->fd));
-	case IPC_NEGOTIATED_UNKNOWN: return take_older(in);
+	case IPC_NEGOTIATED_UNCLAIMED: return take_older(in, true);
+	case IPC_NEGOTIATED_UNKNOWN: return take_older(in, false);
 	case -ENOPROTOOPT:
 	case -EOPNOTSUPP:
 		/* No BPF program handles the private options; IPv6 and IPv4 sockets have different

@@ -80,8 +80,12 @@ int pre_negotiated(int fd)
 	int rc = get_private(fd, IPC_SO_NEGOTIATED, &value);
 	if (rc < 0)
 		return rc;
-	return value == IPC_NEGOTIATED_YES || value == IPC_NEGOTIATED_NO ? value
-									 : IPC_NEGOTIATED_UNKNOWN;
+	switch (value) {
+	case IPC_NEGOTIATED_YES:
+	case IPC_NEGOTIATED_NO:
+	case IPC_NEGOTIATED_UNCLAIMED: return value;
+	default: return IPC_NEGOTIATED_UNKNOWN;
+	}
 }
 
 bool pre_stands_still(int fd)

@@ -731,7 +731,7 @@ negotiates() {
 	part
 	meet 7021 claim
 	tell client negotiated 'ok no'
-	tell server negotiated 'ok unknown'
+	tell server negotiated 'ok unclaimed'
 	part
 	tell server claim
 	meet 7021 claim
@@ -766,7 +766,7 @@ negotiates() {
 	# While the listener was barred its claim was taken back.
 	tell server 'bar 0'
 	meet 7022 claim
-	tell server negotiated 'ok unknown'
+	tell server negotiated 'ok unclaimed'
 	part
 	tell server claim
 	tell server bar
@@ -877,13 +877,13 @@ answers_nothing() {
 	share other 0.0.0.0 claim
 	share server 10.77.0.2 claim
 	tell server 'claim 0'
-	answers_nothing unknown
+	answers_nothing unclaimed
 	tell server claim
 	meet 7041 claim
 	both 'ok yes'
 	part
 	tell server 'claim 0'
-	answers_nothing unknown
+	answers_nothing unclaimed
 	# It listens again, and is claimed again.
 	tell server shutdown
 	tell server listen

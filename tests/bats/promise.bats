@@ -159,6 +159,35 @@ greeted() {
 	[ "$elapsed" -lt 500 ]
 }
 
+# promised_then_greeted: the library takes the listener's claim back and declines; then as greeted
+promised_then_greeted() {
+	tell server 'notices 0'
+	tell server relisten
+	tell server 'notices 1'
+	tell client claim
+	tell client "connect $SERVER 7001" 'ok tcp'
+	tell client propose
+	until_true 5 proposed a 7001
+	tell server accept 'ok tcp'
+	tell client declined 'ok 03060000'
+	part
+	greeted
+}
+
+@test "a claim that was taken back: accept() does not wait for peers that were promised nothing" {
+	hosts_up 1500
+	smcrd_start a
+	smcrd_start b
+	program server a "$RUN" -v
+	program client b # a peer that speaks CLC by hand
+	tell server "listen $SERVER 7001"
+	for _ in 1 2 3 4 5; do
+		promised_then_greeted
+		[ "$elapsed" -ge 500 ] || break
+	done
+	[ "$elapsed" -lt 500 ]
+}
+
 @test "a peer that promised and says nothing is dropped, and holds up the next one for a second at most" {
 	two_daemons
 	program server a "$RUN" -v

@@ -8,6 +8,8 @@
   keep                      leave the connection open while others follow; release closes those that were kept
   swap                      go on with the connection that was kept last
   names                     addresses of the connection, as the program sees them
+  notices 1|0               the listener waits for notices of the kernel (SO_ZEROCOPY), or does not
+  relisten                  listen() again
   option NAME VALUE         set a TCP option of the connection and read it back
   status                    SO_ERROR
   stands-still              does smcrd stand still?
@@ -109,6 +111,14 @@ def names():
     return "%s:%d %s:%d" % (connection.getsockname() + connection.getpeername())
 
 
+def notices(on):
+    listener.setsockopt(socket.SOL_SOCKET, 60, int(on))  # SO_ZEROCOPY
+
+
+def relisten():
+    listener.listen(64)
+
+
 def option(name, value):
     number = getattr(socket, name)
     connection.setsockopt(socket.IPPROTO_TCP, number, int(value))
@@ -167,7 +177,7 @@ COMMANDS = {
     "close": close, "names": names, "option": option, "status": status, "leave": leave,
     "propose": propose, "declined": declined, "chroot": change_root, "setuid": setuid,
     "claim": claim, "keep": keep, "release": release,
-    "swap": swap, "stands-still": stands_still,
+    "swap": swap, "stands-still": stands_still, "notices": notices, "relisten": relisten,
 }  # fmt: skip
 
 for line in sys.stdin:

@@ -292,6 +292,7 @@ static void expect_bytes(const uint8_t *bytes, size_t len)
 	for (int i = 0; i < TRIES && took >= AT_ONCE_MS; i++) {
 		int peer = peer_connect();
 		say(peer, bytes, len);
+		pre_net_wait(listener, POLLIN);
 		int64_t before = sys_now_ms();
 		int fd = accept(listener, NULL, NULL);
 		took = sys_now_ms() - before;
@@ -301,6 +302,22 @@ static void expect_bytes(const uint8_t *bytes, size_t len)
 		close(peer);
 	}
 	assert_true(took < AT_ONCE_MS);
+}
+
+/* The daemon runs, and knows that the listener's claim was taken back before the handshake. So
+ * accept() waits for nothing, and claims the listener again. */
+static void test_the_daemon_knows_that_nothing_was_promised(void **state)
+{
+	(void)state;
+	const uint8_t byte = SMCR_EYE_CATCHER >> 24;
+	set_int(listener, IPPROTO_TCP, TCP_SAVE_SYN, 1);
+	pre_net_option.negotiated = IPC_NEGOTIATED_UNCLAIMED;
+	refuse_to_wait();
+	expect_bytes(&byte, 1);
+	assert_true(pre_net_option.claims > 0);
+	assert_int_equal(pre_net_option.last_claimed, listener);
+	assert_int_equal(pre_net_option.last_plain.reason, SMCR_REASON_NOT_CLAIMED);
+	assert_int_equal(smcrd.script->sessions, 0);
 }
 
 /* The daemon has been gone for so long that no handshake of its time can have ended just now. So a
@@ -750,6 +767,7 @@ int main(void)
 		TEST(test_a_proposal_that_waits_is_a_promise),
 		TEST(test_plain_connections_are_not_held_up),
 		TEST(test_half_a_proposal_holds_nobody_up),
+		TEST(test_the_daemon_knows_that_nothing_was_promised),
 		TEST(test_a_decline_has_the_version_of_the_proposal),
 		TEST(test_no_byte_behind_the_proposal_is_taken),
 		TEST(test_a_proposal_may_come_in_pieces_and_late),

@@ -23,21 +23,22 @@
 #define TCP_BPF_SOCK_OPS_CB_FLAGS 1008 /* since Linux 6.12, newer than Debian 12's headers */
 
 /* proto/ipc/ipc.h; option.c checks that these are the same. */
-#define IPC_SOL_SMCR           0x534d4352
-#define IPC_SO_CLAIM           1
-#define IPC_SO_NEGOTIATED      2
-#define IPC_SO_REASON          3
-#define IPC_SO_BAR             4
-#define IPC_SO_STANDS_STILL    5
-#define IPC_SO_PLAIN           6
-#define IPC_SO_SPOKEN          7
-#define IPC_SO_UNASKED         8
-#define IPC_CLAIM_REQUIRED     (1 << 0)
-#define IPC_CLAIM_TO_CONNECT   (1 << 1)
-#define IPC_PLAIN_ACCEPTED     (1 << 0)
-#define IPC_NEGOTIATED_UNKNOWN 0
-#define IPC_NEGOTIATED_YES     1
-#define IPC_NEGOTIATED_NO      2
-#define IPC_PROMISE_MARK       113
+#define IPC_SOL_SMCR             0x534d4352
+#define IPC_SO_CLAIM             1
+#define IPC_SO_NEGOTIATED        2
+#define IPC_SO_REASON            3
+#define IPC_SO_BAR               4
+#define IPC_SO_STANDS_STILL      5
+#define IPC_SO_PLAIN             6
+#define IPC_SO_SPOKEN            7
+#define IPC_SO_UNASKED           8
+#define IPC_CLAIM_REQUIRED       (1 << 0)
+#define IPC_CLAIM_TO_CONNECT     (1 << 1)
+#define IPC_PLAIN_ACCEPTED       (1 << 0)
+#define IPC_NEGOTIATED_UNKNOWN   0
+#define IPC_NEGOTIATED_YES       1
+#define IPC_NEGOTIATED_NO        2
+#define IPC_NEGOTIATED_UNCLAIMED 3
+#define IPC_PROMISE_MARK         113
 
 #endif

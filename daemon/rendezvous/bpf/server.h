@@ -217,6 +217,15 @@ static __always_inline void mark_promise(struct bpf_sock_ops *ctx, struct smcr_s
 		sock->syn_retries = before;
 }
 
+/* This child of a listener whose claim was withdrawn was promised nothing. Without this note the
+ * library would have to look at the peer's first bytes. */
+static __always_inline void note_unclaimed(struct bpf_sock_ops *ctx)
+{
+	struct smcr_sock *sock = any_storage_of(ctx);
+	if (sock && !(sock->flags & SMCR_SOCK_BARRED))
+		sock->negotiated = IPC_NEGOTIATED_UNCLAIMED;
+}
+
 /* The listener's claim was withdrawn after it had answered with the option: the answer counts. */
 static __always_inline struct smcr_sock *late_child(struct bpf_sock_ops *ctx)
 {
@@ -226,6 +235,8 @@ static __always_inline struct smcr_sock *late_child(struct bpf_sock_ops *ctx)
 	if (!answered)
 		return NULL;
 	if (*answered || !sk) {
+		if (*answered && *answered != ANSWER_UNSURE)
+			note_unclaimed(ctx);
 		bpf_map_delete_elem(&answers, &cookie);
 		return NULL;
 	}
