@@ -135,8 +135,8 @@ struct config_source {
 
 /**
  * Read the main file and then the *.conf files of smcrd.conf.d beside it, in alphabetical order.
- * Later values replace earlier ones, and the command line replaces both. Looks users and groups up,
- * which may take long.
+ * Later files replace values of earlier ones, and the command line replaces both. A key that is no
+ * list is an error if it is twice in one file. Looks users and groups up, which may take long.
  * @param ret_errors  every error, as "FILE:LINE: KEY: why"; zeroed by the caller before, freed by
  *                    the caller after
  * @return 0, and the caller frees `ret_config`; -EINVAL: there are errors; another negative errno:

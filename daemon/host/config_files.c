@@ -59,6 +59,19 @@ struct parse {
 	bool said; /* the line was of the form "key = value" */
 };
 
+/* The same key in another file overrides the value. Twice in one file is a mistake: whoever edits
+ * the first line wonders why nothing changes. */
+static void check_once(const struct parse *parse, const char *name)
+{
+	const struct config_setting *before = config_setting(parse->config, name);
+	if (!before || before->key->list || !before->file ||
+	    strcmp(before->file, parse->place.file) != 0)
+		return;
+	config_note(parse->errors,
+		    "%s:%u: %s: line %u of this file gives the key too: remove one of the two",
+		    parse->place.file, parse->place.line, name, before->line);
+}
+
 /* libinih calls this for "key = value". */
 static int on_key(void *ctx, const char *section, const char *name, const char *value)
 {
@@ -68,6 +81,7 @@ static int on_key(void *ctx, const char *section, const char *name, const char *
 	if (!*name)
 		return 0; /* "= value" */
 	parse->said = true;
+	check_once(parse, name);
 	if (!config_put(parse->config, name, value, &parse->place, why))
 		config_note(parse->errors, "%s:%u: %.64s: %s", parse->place.file, parse->place.line,
 			    name, why);

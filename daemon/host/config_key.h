@@ -32,7 +32,8 @@ bool config_put_defaults(struct config *config, char ret_why[CONFIG_WHY_LEN]);
 /** Forget all RNICs, as if none had been named. */
 void config_clear_rnics(struct config *config);
 
-/** The only setting of a key that is no list. */
+/** The only setting of a key that is no list, or the first of a list. @return NULL: there is none
+ */
 struct config_setting *config_setting(const struct config *config, const char *name);
 
 #endif

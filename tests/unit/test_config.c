@@ -338,6 +338,32 @@ static void every_error_of_every_file_is_told(void **state)
 	assert_non_null(strstr(errors, place));
 }
 
+/* Lists may be, and another file may give a key anew. */
+static void a_key_twice_in_one_file_is_refused(void **state)
+{
+	struct config config;
+	char expected[1024];
+	struct dir *dir = *state;
+	write_file(dir->file, "memory = 64M\n# a comment\nmax_links = 2\n memory = 64M\n"
+			      "capable_subnet = 10.1.0.0/16\ncapable_subnet = 10.2.0.0/16\n"
+			      "memory = lots\n");
+	assert_int_equal(mkdir(dir->more_dir, 0755), 0);
+	write_file(dir->more, "max_links = 3\nmax_links = 4\n");
+	assert_int_equal(load(dir->file, &config), -EINVAL);
+	snprintf(expected, sizeof(expected),
+		 "%s:4: memory: line 1 of this file gives the key too: remove one of the two\n"
+		 "%s:7: memory: line 4 of this file gives the key too: remove one of the two\n"
+		 "%s:7: memory: 'lots' is not a size of 1M or more (K, M, G may follow)\n"
+		 "%s:2: max_links: line 1 of this file gives the key too: remove one of the two\n",
+		 dir->file, dir->file, dir->file, dir->more);
+	assert_string_equal(errors, expected);
+	write_file(dir->file, "max_links = 2\n");
+	write_file(dir->more, "max_links = 3\n");
+	assert_int_equal(load(dir->file, &config), 0);
+	assert_int_equal(config.engine.max_links, 3);
+	config_free(&config);
+}
+
 static void many_errors_are_counted_and_not_all_kept(void **state)
 {
 	struct config config;
@@ -742,6 +768,7 @@ int main(void)
 		CASE(a_version_without_a_dialect_is_refused),
 		CASE(a_named_file_must_exist),
 		CASE(every_error_of_every_file_is_told),
+		CASE(a_key_twice_in_one_file_is_refused),
 		CASE(many_errors_are_counted_and_not_all_kept),
 		CASE(a_line_too_long_is_refused_whole),
 		CASE(files_that_cannot_be_read_are_errors),
