@@ -61,10 +61,24 @@ int output_failure(const struct output *output, int error, const char *text)
 	return output_error(output, STATUS_FAILED, "failed", text);
 }
 
+static bool has_code(const json_t *error, const char *code)
+{
+	const char *given = json_string_value(json_object_get(error, "code"));
+	return given && !strcmp(given, code);
+}
+
+/* A wrong value is wrong usage, whoever notices it. */
+static enum exit_status status_of(const json_t *error)
+{
+	if (has_code(error, "bad-parameter"))
+		return STATUS_USAGE;
+	return json_integer_value(json_object_get(error, "errno")) == ENOENT ? STATUS_NOT_FOUND
+									     : STATUS_FAILED;
+}
+
 int output_refusal(const struct output *output, const json_t *error)
 {
 	const char *text = json_string_value(json_object_get(error, "text"));
-	bool missing = json_integer_value(json_object_get(error, "errno")) == ENOENT;
 	size_t i;
 	json_t *one;
 	fprintf(stderr, "smcrctl: %s\n", text ? text : "smcrd gave no reason");
@@ -74,5 +88,5 @@ int output_refusal(const struct output *output, const json_t *error)
 	}
 	if (output->json)
 		output_json(output, "error", error);
-	return missing ? STATUS_NOT_FOUND : STATUS_FAILED;
+	return status_of(error);
 }

@@ -53,17 +53,31 @@ static const char *said_of(const struct config_notes *notes, const char *name)
 	return NULL;
 }
 
+/* @param error  of config_with_rnic(); 0: the RNIC cannot be used */
+static const char *code_of(int error)
+{
+	switch (error) {
+	case -EINVAL: return "bad-parameter";
+	case -EEXIST: return "exists";
+	case -ENOENT: return "not-found";
+	case -ENOMEM: return "no-memory";
+	default: return "failed";
+	}
+}
+
 static json_t *set(struct control *control, const char *name, bool wanted, struct refusal *refusal)
 {
 	struct config_notes errors = { .num = 0 }, notes = { .num = 0 };
 	struct config next;
 	json_t *result = NULL;
-	if (config_with_rnic(control->config, name, wanted, &next, &errors)) {
+	int error = config_with_rnic(control->config, name, wanted, &next, &errors);
+	if (!error) {
 		control->set_rnics(control->ctx, &next, &errors, &notes);
 		config_free(&next);
 	}
 	if (errors.num)
-		refuse_name(refusal, EINVAL, "bad-parameter", config_note_text(&errors, 0));
+		refuse_name(refusal, error ? -error : EIO, code_of(error),
+			    config_note_text(&errors, 0));
 	else if (said_of(&notes, name))
 		result = sentence("%s", said_of(&notes, name));
 	else
@@ -104,7 +118,7 @@ static bool set_drained(struct control *control, const char *name, bool drained,
 	int error = control->rnics ? rnics_drain(control->rnics, name, drained) : -ENODEV;
 	if (error == -EPERM) {
 		refusal->parameter = "name";
-		refuse(refusal, EINVAL, "bad-parameter",
+		refuse(refusal, EBUSY, "busy",
 		       "rnic %.60s is not configured, and closed when its links have ended; "
 		       "'smcrctl device add' makes it stay",
 		       name);

@@ -201,12 +201,13 @@ bool config_with(const struct config *running, const char *key, const char *valu
  * Copy the running configuration and add or remove one RNIC. The change lasts until a configuration
  * is loaded again.
  * @param ret_next    the caller frees it with config_free()
- * @param ret_errors  why not: the RNIC is named already, or is not named, or smcrd uses the RNICs
- *                    that it finds
- * @return false: there are errors
+ * @param ret_errors  why not
+ * @return 0; -EINVAL: this is no name of an RNIC; -EEXIST: the RNIC is named already; -ENOENT: it
+ *         is not named; -EBUSY: smcrd uses the RNICs that it finds, or would without this one;
+ *         -ENOMEM
  */
-bool config_with_rnic(const struct config *running, const char *rnic, bool wanted,
-		      struct config *ret_next, struct config_notes *ret_errors);
+int config_with_rnic(const struct config *running, const char *rnic, bool wanted,
+		     struct config *ret_next, struct config_notes *ret_errors);
 
 /**
  * An operator has removed, at run time, a UEID, a rule or an RNIC that the files have. Forget it,

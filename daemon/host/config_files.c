@@ -419,44 +419,62 @@ static const char *find_rnic(const struct config *config, const char *rnic)
 	return NULL;
 }
 
-static void check_rnic(const struct config *running, const char *rnic, bool wanted,
-		       struct config_notes *errors)
+/* @return as config_with_rnic() */
+static int check_rnic(const struct config *running, const char *rnic, bool wanted,
+		      struct config_notes *errors)
 {
 	const char *named = find_rnic(running, rnic);
-	if (running->num_rnics == 0)
+	if (running->num_rnics == 0) {
 		config_note(errors,
 			    "no RNIC is named in the configuration, so smcrd uses those that it "
 			    "finds: name all with 'rnic' there first, or take one out of use with "
 			    "'smcrctl device drain'");
-	else if (wanted && named)
+		return -EBUSY;
+	}
+	if (wanted && named) {
 		config_note(errors, "rnic %s is named already", named);
-	else if (!wanted && !named)
+		return -EEXIST;
+	}
+	if (!wanted && !named) {
 		config_note(errors, "no rnic %.60s is named; 'smcrctl config' shows which are",
 			    rnic);
-	else if (!wanted && running->num_rnics == 1)
+		return -ENOENT;
+	}
+	if (!wanted && running->num_rnics == 1) {
 		config_note(errors,
 			    "rnic %s is the only one that is named, and without any smcrd would "
 			    "use all that it finds; 'smcrctl device drain' takes it out of use",
 			    named);
+		return -EBUSY;
+	}
+	return 0;
 }
 
-bool config_with_rnic(const struct config *running, const char *rnic, bool wanted,
-		      struct config *ret_next, struct config_notes *ret_errors)
+/* @return as config_with_rnic() */
+static int put_rnic(struct config *next, const char *rnic, struct config_notes *errors)
 {
 	const struct config_place place = { .origin = CONFIG_FROM_RUN_TIME };
 	char why[CONFIG_WHY_LEN];
-	check_rnic(running, rnic, wanted, ret_errors);
-	if (ret_errors->num)
-		return false;
+	if (config_put(next, "rnic", rnic, &place, why))
+		return 0;
+	config_note(errors, "rnic: %s", why);
+	return -EINVAL;
+}
+
+int config_with_rnic(const struct config *running, const char *rnic, bool wanted,
+		     struct config *ret_next, struct config_notes *ret_errors)
+{
 	if (!config_copy(running, ret_next)) {
 		config_note(ret_errors, "out of memory");
-		return false;
+		return -ENOMEM;
 	}
-	if (!wanted)
+	/* A name that is none is wrong, whatever is named. */
+	int error = wanted ? put_rnic(ret_next, rnic, ret_errors) : 0;
+	if (!error)
+		error = check_rnic(running, rnic, wanted, ret_errors);
+	if (!error && !wanted)
 		config_forget(ret_next, "rnic", find_rnic(running, rnic));
-	else if (!config_put(ret_next, "rnic", rnic, &place, why))
-		config_note(ret_errors, "rnic: %s", why);
-	if (ret_errors->num)
+	if (error)
 		config_free(ret_next);
-	return ret_errors->num == 0;
+	return error;
 }

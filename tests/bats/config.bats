@@ -254,7 +254,7 @@ reloaded() {
 	ctl a policy delete deny port 22
 	ctl a config set log_level debug
 	has_setting a deny 'null default'
-	run -1 ctl a config set memory lots
+	run -2 ctl a config set memory lots
 	[[ "$output" == *"memory: 'lots' is not a size"* ]]
 	run -0 ctl a config reload
 	[[ "$output" == *"log_level: debug -> info"* && "$output" == *"memory: 32M -> 64M"* ]]
@@ -336,6 +336,10 @@ has_devices() {
 	until_true "$FAILOVER_PATIENCE" symmetric
 	run -1 ctl a device add soft:eth1
 	[[ "$output" == *"rnic soft:eth1 is named already"* ]]
+	run -2 ctl a device add eth1
+	[[ "$output" == *"'eth1' is not soft:INTERFACE"* ]]
+	run -4 ctl a device remove soft:eth9
+	[[ "$output" == *"no rnic soft:eth9 is named"* ]]
 	run -0 ctl a device remove soft:eth1
 	[[ "$output" == *"stays until the links that use it have ended"* ]]
 	until_true 20 has_devices a soft:eth0

@@ -238,7 +238,7 @@ linked_again() {
 			run -4 ctl "$host" -j $arguments
 			[[ "$output" == *'"code":"not-found"'* ]]
 		done
-		run -1 ctl "$host" failover "$group" from 1 to 1
+		run -2 ctl "$host" failover "$group" from 1 to 1
 		[[ "$output" == *"same link"* ]]
 	done
 	busy_end

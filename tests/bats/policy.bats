@@ -79,7 +79,7 @@ hits() {
 	[ "$(ask 7001)" = local-policy ]
 	run -1 smcrctl_on b policy add deny port 7001
 	[[ "$output" == *already* ]]
-	run -1 smcrctl_on b policy add deny ports 7001
+	run -2 smcrctl_on b policy add deny ports 7001
 	[[ "$output" == *"'ports' is not uid, program, port"* ]]
 	run -2 smcrctl_on b policy add deny uid no-such-user
 	[[ "$output" == *"no user 'no-such-user'"* ]]
@@ -308,7 +308,7 @@ print(conn.makefile().read(), end="")
 		# shellcheck disable=SC2086
 		run -2 smcrctl_on b policy forget $arguments
 	done
-	run -1 smcrctl_on b policy forget nonsense
+	run -2 smcrctl_on b policy forget nonsense
 }
 
 # short_ones N: make N connections from b to a that carry little

@@ -130,9 +130,9 @@ rows() {
 	[ "$(rows link state active peer "$CLIENT")" = 2 ]
 	[ "$(rows link state failed)" = 0 ]
 	shows a link 'all(.[]; .peer == "10.77.0.2")'
-	run -1 smcrctl_on a connection show mode fast
+	run -2 smcrctl_on a connection show mode fast
 	[[ "$output" == *"'fast' is no mode; there is: pending, smcr, tcp"* ]]
-	run -1 smcrctl_on a connection show peer localhost
+	run -2 smcrctl_on a connection show peer localhost
 	[[ "$output" == *"'localhost' is no address"* ]]
 	run -2 smcrctl_on a connection show prot 80
 	[[ "$output" == *"it can be by: peer ADDRESS, port NUMBER, pid NUMBER, uid USER, mode MODE, state STATE, group GROUP"* ]]
@@ -153,7 +153,7 @@ rows() {
 	[[ "$output" =~ 10\.77\.0\.2\ +-\ +1\ +2\ +2\ .*\ no\  ]]
 	[ "$(rows peer peer 10.77.0.2)" = 1 ]
 	[ "$(rows peer peer 10.77.0.3)" = 0 ]
-	run -1 smcrctl_on a peer show peer nobody
+	run -2 smcrctl_on a peer show peer nobody
 	[[ "$output" == *"'nobody' is no address"* ]]
 	steady_stop client
 	steady_stop server
@@ -280,7 +280,7 @@ live_events() {
 	[ "$output" = "smcrctl: there is no rule \"deny port 1\"; 'smcrctl policy' lists them" ]
 	run -4 smcrctl_on a policy forget 192.0.2.1
 	[ "$output" = "smcrctl: nothing is remembered of that; 'smcrctl policy' shows what is" ]
-	run -1 smcrctl_on a policy forget host.example
+	run -2 smcrctl_on a policy forget host.example
 	[ "$output" = "smcrctl: 'host.example' is no address of a peer: IPv4 or IPv6, not a name" ]
 	run -1 smcrctl_on a capture --seconds 1 -w /dev/full
 	[[ "$output" == *"/dev/full: No space left on device"* ]]

@@ -217,7 +217,7 @@ signal.pause()' "$SERVER" >"$HOSTS_DIR/idle.out"
 	[ "$output" = "No value has changed." ]
 	run -0 scrape a -o /dev/null --unix-socket "$HOSTS_DIR/taken" http://smcrd/metrics
 	[ ! -e "$HOSTS_DIR/metrics.sock" ]
-	run -1 smcrctl_on a config set metrics_socket ""
+	run -2 smcrctl_on a config set metrics_socket ""
 	[[ "$output" == *"metrics_socket: changes by the files only"* ]]
 	echo 'metrics_address = localhost:1' >"$HOSTS_DIR/b.conf"
 	run -1 on b "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/b.conf" --socket "$HOSTS_DIR/x.sock"

@@ -72,7 +72,7 @@ echo_from_b() {
 		run -0 smcrctl_on "$host" ueid add SMCLAB
 		[[ "$output" == *SMCLAB* ]]
 		run -1 smcrctl_on "$host" ueid add SMCLAB
-		run -1 smcrctl_on "$host" ueid add smclab
+		run -2 smcrctl_on "$host" ueid add smclab
 		[[ "$output" == *"A-Z"* ]]
 		run -2 smcrctl_on "$host" ueid add
 	done

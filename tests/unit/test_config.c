@@ -696,13 +696,14 @@ static void rnics_come_and_go_at_run_time(void **state)
 	static const struct {
 		const char *rnic;
 		bool wanted;
+		int error;
 		const char *words;
 	} wrong[] = {
-		{ "soft:eth0", true, "rnic soft:eth0 is named already" },
-		{ "verbs:mlx5_0", true, "rnic verbs:mlx5_0/1 is named already" },
-		{ "soft:eth1", false, "no rnic soft:eth1 is named" },
-		{ "verbs:mlx5_0/2", false, "no rnic verbs:mlx5_0/2 is named" },
-		{ "eth1", true, "rnic: 'eth1' is not soft:INTERFACE" },
+		{ "soft:eth0", true, -EEXIST, "rnic soft:eth0 is named already" },
+		{ "verbs:mlx5_0", true, -EEXIST, "rnic verbs:mlx5_0/1 is named already" },
+		{ "soft:eth1", false, -ENOENT, "no rnic soft:eth1 is named" },
+		{ "verbs:mlx5_0/2", false, -ENOENT, "no rnic verbs:mlx5_0/2 is named" },
+		{ "eth1", true, -EINVAL, "rnic: 'eth1' is not soft:INTERFACE" },
 	};
 	struct config config, next, last;
 	struct config_notes notes = { .num = 0 };
@@ -712,31 +713,34 @@ static void rnics_come_and_go_at_run_time(void **state)
 	assert_int_equal(load(dir->file, &config), 0);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		TRIES("%s", wrong[i].words);
-		assert_false(
-			config_with_rnic(&config, wrong[i].rnic, wrong[i].wanted, &next, &notes));
+		assert_int_equal(
+			config_with_rnic(&config, wrong[i].rnic, wrong[i].wanted, &next, &notes),
+			wrong[i].error);
 		if (!strstr(notes.text[0], wrong[i].words))
 			fail_msg("%s", notes.text[0]);
 		config_notes_free(&notes);
 	}
-	assert_true(config_with_rnic(&config, "soft:eth1", true, &next, &notes));
+	assert_int_equal(config_with_rnic(&config, "soft:eth1", true, &next, &notes), 0);
 	config_compare(&config, &next, write_change, text);
 	assert_string_equal(text, "rnic ->soft:eth1\n");
 	expect_setting(&next, "rnic", 2, "soft:eth1", CONFIG_FROM_RUN_TIME, NULL, 0);
 	config_free(&config);
-	assert_true(config_with_rnic(&next, "soft:eth0", false, &config, &notes));
-	assert_true(config_with_rnic(&config, "verbs:mlx5_0", false, &last, &notes));
+	assert_int_equal(config_with_rnic(&next, "soft:eth0", false, &config, &notes), 0);
+	assert_int_equal(config_with_rnic(&config, "verbs:mlx5_0", false, &last, &notes), 0);
 	assert_int_equal(last.num_rnics, 1);
 	assert_string_equal(last.rnics[0], "soft:eth1");
 	config_free(&config);
-	assert_false(config_with_rnic(&last, "soft:eth1", false, &config, &notes));
+	assert_int_equal(config_with_rnic(&last, "soft:eth1", false, &config, &notes), -EBUSY);
 	assert_non_null(strstr(notes.text[0], "the only one"));
 	config_notes_free(&notes);
 	config_free(&next);
 	config_free(&last);
 	write_file(dir->file, "");
 	assert_int_equal(load(dir->file, &config), 0);
-	assert_false(config_with_rnic(&config, "soft:eth1", true, &next, &notes));
+	assert_int_equal(config_with_rnic(&config, "soft:eth1", true, &next, &notes), -EBUSY);
 	assert_non_null(strstr(notes.text[0], "smcrd uses those that it finds"));
+	config_notes_free(&notes);
+	assert_int_equal(config_with_rnic(&config, "eth1", true, &next, &notes), -EINVAL);
 	config_notes_free(&notes);
 	config_free(&config);
 }
