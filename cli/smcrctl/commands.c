@@ -389,6 +389,7 @@ int commands_parse(int argc, char **argv, unsigned int flags, struct request *re
 					 .show = !command,
 					 .monitor = command && !command->parse,
 					 .patient = flags & COMMANDS_WAIT,
-					 .text = text };
+					 .text = text,
+					 .command = command };
 	return 0;
 }

@@ -54,7 +54,8 @@ struct request {
 	bool monitor; /* the command is the monitor, which has no end */
 	bool patient; /* a command that may take any time */
 	char *text;   /* JSON for smcrd; the caller frees it; NULL: the object is a tool */
-	int argc;     /* the words for a tool */
+	const struct command *command; /* NULL: a show or a tool */
+	int argc;                      /* the words for a tool */
 	char **argv;
 };
 

@@ -190,6 +190,15 @@ static bool options_fit(struct arguments *args)
 	return true;
 }
 
+/* "config set", also if the operator has typed "conf se". */
+static void name_words(struct arguments *args)
+{
+	const struct command *command = args->request.command;
+	const char *name = command ? command->name : NULL;
+	snprintf(args->output.words, sizeof(args->output.words), "%s%s%s",
+		 args->request.object->name, name ? " " : "", name ? name : "");
+}
+
 /* @return as options_parse() */
 static int parse_words(int argc, char **argv, struct arguments *args)
 {
@@ -207,6 +216,7 @@ static int parse_words(int argc, char **argv, struct arguments *args)
 			       i ? " " : "", argv[i]);
 	if (commands_parse(argc, argv, args->flags, &args->request) || !options_fit(args))
 		return STATUS_USAGE;
+	name_words(args);
 	return -1;
 }
 

@@ -79,9 +79,12 @@ static enum exit_status status_of(const json_t *error)
 int output_refusal(const struct output *output, const json_t *error)
 {
 	const char *text = json_string_value(json_object_get(error, "text"));
+	/* smcrd's sentence does not name the command, or names it as the method that it is. */
+	bool naming = has_code(error, "not-permitted") || has_code(error, "unknown-method");
 	size_t i;
 	json_t *one;
-	fprintf(stderr, "smcrctl: %s\n", text ? text : "smcrd gave no reason");
+	fprintf(stderr, "smcrctl: %s%s%s\n", naming ? output->words : "", naming ? ": " : "",
+		text ? text : "smcrd gave no reason");
 	json_array_foreach(json_object_get(error, "errors"), i, one)
 	{
 		fprintf(stderr, "  %s\n", json_string_value(one));

@@ -13,7 +13,7 @@
 enum exit_status {
 	STATUS_DONE = 0,
 	STATUS_FAILED = 1,
-	STATUS_USAGE = 2,
+	STATUS_USAGE = 2, /* wrong words or values, whether smcrctl or smcrd notices it */
 	STATUS_NO_DAEMON = 3,
 	STATUS_NOT_FOUND = 4,
 };
@@ -23,6 +23,7 @@ struct output {
 	bool details;      /* tables with all columns */
 	bool exact_bytes;  /* 1234567 instead of 1.2M */
 	FILE *to;          /* documents go there; NULL: to standard output */
+	char words[32];    /* what smcrd is asked for, in the words of the command line */
 };
 
 /** Print one document: {"schema": 1, KEY: value}. */
@@ -38,7 +39,8 @@ int output_error(const struct output *output, enum exit_status status, const cha
  * sentence. @return the exit status */
 int output_failure(const struct output *output, int error, const char *text);
 
-/** Print why smcrd refuses. @param error  the "error" of its reply @return the exit status */
+/** Print why smcrd refuses, with output->words where a command is not permitted or not known.
+ * @param error  the "error" of its reply @return the exit status */
 int output_refusal(const struct output *output, const json_t *error);
 
 #endif

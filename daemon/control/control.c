@@ -130,20 +130,20 @@ bool control_is_administrator(void *ctx, const struct clients_asker *asker)
 	       (*control->config->admin_group && in_group(asker, control->config->admin_gid));
 }
 
-static void refuse_change(const struct control *control, const struct method *method,
-			  struct refusal *refusal)
+/* Without the method's name, which those who ask by other words do not know. */
+static void refuse_change(const struct control *control, struct refusal *refusal)
 {
 	const char *group = control->config->admin_group;
 	if (*group)
 		refuse(refusal, EPERM, "not-permitted",
-		       "%s is for root and members of group %.64s; a new member logs in again "
+		       "this is for root and members of group %.64s; a new member logs in again "
 		       "first",
-		       method->name, group);
+		       group);
 	else
 		refuse(refusal, EPERM, "not-permitted",
-		       "%s is for root: run it as root, or name an admin_group in smcrd.conf, for "
-		       "its members",
-		       method->name);
+		       "this is for root: run it as root, or name an admin_group in smcrd.conf, "
+		       "for "
+		       "its members");
 }
 
 /* ---- requests ---- */
@@ -215,7 +215,7 @@ static json_t *call(struct control *control, const struct clients_asker *asker,
 			      "this smcrd (%s) has no method \"%.64s\"", SMCRD_VERSION, name);
 	page->administrator = control_is_administrator(control, asker);
 	if (!method->show && !page->administrator) {
-		refuse_change(control, method, refusal);
+		refuse_change(control, refusal);
 		return NULL;
 	}
 	if (!params_take(json_params, method->required, method->optional, &params, refusal))

@@ -258,6 +258,40 @@ time.sleep(600)' "$SMCRD_SOCKET" >"$BATS_TEST_TMPDIR/full" 3>&- &
 	run -2 "$SMCRCTL" device show peer 192.0.2.1
 }
 
+@test "smcrd refuses: wrong values are wrong usage as those that smcrctl finds, and commands have their words" {
+	# refusal CODE ERRNO: a reply
+	refusal() {
+		printf '[{"schema":1,"error":{"code":"%s","errno":%d,"text":"so says smcrd"}}]' "$1" "$2"
+	}
+	# says STATUS TEXT WORDS..
+	says() {
+		run "-$1" --separate-stderr "$SMCRCTL" "${@:3}"
+		# shellcheck disable=SC2154 # of run
+		[ "$stderr" = "smcrctl: $2" ]
+		run "-$1" --separate-stderr "$SMCRCTL" -j "${@:3}"
+		jq -e '.error.text == "so says smcrd"' <<<"$output"
+	}
+	local denied missing wrong
+	denied=$(refusal not-permitted 1) missing=$(refusal not-found 2) wrong=$(refusal bad-parameter 22)
+	canned "{\"config.set\":$denied,\"config.reload\":$denied,\"drain.end\":$denied,\"link.delete\":$denied}"
+	says 1 'config set: so says smcrd' conf se memory 64M
+	says 1 'log level: so says smcrd' log level debug
+	says 1 'config reload: so says smcrd' config reload
+	says 1 'drain: so says smcrd' drain --off
+	says 1 'link delete: so says smcrd' link delete 1/1
+	canned "{\"config.set\":$wrong,\"connection.show\":$wrong,\"event.wait\":$wrong,\"link.show\":$missing,
+		\"ueid.add\":$(refusal exists 17),\"config.reload\":$(refusal bad-configuration 22)}"
+	says 2 'so says smcrd' config set memory lots
+	says 2 'so says smcrd' connection show mode fast
+	says 2 'so says smcrd' monitor
+	says 4 'so says smcrd' link
+	says 1 'so says smcrd' ueid add SMCLAB
+	says 1 'so says smcrd' config reload
+	# smcrctl is newer than smcrd
+	run -1 "$SMCRCTL" policy add deny port 22
+	[ "$output" = 'smcrctl: policy add: no method policy.add' ]
+}
+
 @test "peer: one row of link groups, links, events and failures" {
 	canned '{"linkgroup.show":[[{"id":1,"peer":"10.77.0.2","peer_host":null,"connections":3},
 			{"id":2,"peer":"10.77.0.2","peer_host":"beta","connections":1},

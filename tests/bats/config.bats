@@ -283,7 +283,7 @@ reloaded() {
 	chmod o+x "$HOSTS_DIR"
 	conf a 'log_level = debug'
 	run -1 on a setpriv --reuid 65534 --regid 65534 --clear-groups "$HOSTS_BUILD/bin/smcrctl" config reload
-	[[ "$output" == *"config.reload is for root: run it as root, or name an admin_group in smcrd.conf"* ]]
+	[[ "$output" == "smcrctl: config reload: this is for root: run it as root, or name an admin_group in smcrd.conf"* ]]
 	has_setting a log_level 'info default'
 	busy_end
 }

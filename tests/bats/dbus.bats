@@ -89,7 +89,7 @@ link_is() {
 	bus_call "" Manager1 EnableLink uy 1 1
 	link_is Disabled 'b false'
 	run -1 bus_as_nobody call org.smcrd /org/smcrd/link/1_1 org.smcrd.Link1 Disable
-	[[ "$output" == *"link.disable is for root"* ]]
+	[[ "$output" == *"this is for root"* ]]
 	link_is Disabled 'b false'
 	[ "$(bus_as_nobody get-property org.smcrd /org/smcrd/link/1_1 org.smcrd.Link1 State)" = 's "active"' ]
 	# Names of programs and numbers of queue pairs are not shown to other users.
