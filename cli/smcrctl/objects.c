@@ -68,15 +68,25 @@ static char *qpn_pair(const json_t *row)
 	return text;
 }
 
+/* How a connection has failed, as its program was told. NULL: it has not */
+static char *failure(const json_t *row)
+{
+	const char *state = text_of(row, "state"), *error = text_of(row, "error");
+	char *text = NULL;
+	if (!state || strcmp(state, "failed") || !error || asprintf(&text, "failed: %s", error) < 0)
+		return NULL;
+	return text;
+}
+
 /* This host's reason in words, then the peer's if it declined, or how many connections the row
- * stands for. */
+ * stands for. Of a connection that has failed instead: how. */
 static char *fallback(const json_t *row)
 {
 	const char *own = text_of(row, "fallback_text"), *peer = text_of(row, "peer_fallback_text");
 	json_int_t unasked = json_integer_value(json_object_get(row, "unasked"));
 	char *text = NULL;
 	if (!own)
-		return NULL;
+		return failure(row);
 	if (!peer && unasked > 0)
 		return asprintf(&text, "%s; the same for %" JSON_INTEGER_FORMAT " before it", own,
 				unasked) < 0

@@ -56,6 +56,19 @@ CONNECTIONS='{"connection.show":[[
 	[[ "$output" == *'"tx_bytes":1258291,'* ]]
 }
 
+@test "a failed connection tells in the table how it has failed, others tell only why they are TCP" {
+	canned '{"connection.show":[[
+		{"id":1,"state":"failed","error":"ECONNREFUSED","fallback_text":null},
+		{"id":2,"state":"failed","error":null,"fallback_text":null},
+		{"id":3,"state":"closed","error":"ECONNRESET","fallback_text":null},
+		{"id":4,"state":"failed","error":"EPIPE","fallback_text":"the peer declined"}]]}'
+	run -0 "$SMCRCTL" connection
+	[[ "${lines[1]}" == *"  failed: ECONNREFUSED" ]]
+	[[ "${lines[2]}" == *"  -" ]]
+	[[ "${lines[3]}" == *"  -" ]]
+	[[ "${lines[4]}" == *"  the peer declined" ]]
+}
+
 @test "a narrow terminal shows what matters most, and no value is cut" {
 	canned "$CONNECTIONS"
 	run -0 "$SMCRCTL" connection
