@@ -8,7 +8,8 @@
 #
 # Sourced by the demo, the benchmark and the bats tests. Everything is in namespaces with random names and in one
 # directory. hosts_down removes all of it. If the caller is killed, a guard process does so: it waits until the
-# caller's end of a pipe closes.
+# caller's end of a pipe closes. The guard has a session of its own, so that it stays when the caller's whole process
+# group is killed, as by timeout -k.
 
 HOSTS_ROOT=${HOSTS_ROOT:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
 HOSTS_BUILD=${HOSTS_BUILD:-$HOSTS_ROOT/build}
@@ -19,7 +20,8 @@ hosts_up() {
 	HOSTS_ID=smcr$(od -An -N4 -tx4 /dev/urandom | tr -d ' ')
 	HOSTS_DIR=$(mktemp -d "/tmp/$HOSTS_ID-XXXXXX")
 	# Descriptor 3 is where bats listens.
-	exec {HOSTS_GUARD}> >(hosts_guard "$HOSTS_ID" "$HOSTS_DIR" >/dev/null 2>&1 3>&-)
+	exec {HOSTS_GUARD}> >(exec setsid bash -c "$(declare -f hosts_guard hosts_sweep hosts_disk_gone)"'
+		hosts_guard "$@"' hosts_guard "$HOSTS_ID" "$HOSTS_DIR" >/dev/null 2>&1 3>&-)
 	ip netns add "$HOSTS_ID-sw"
 	ip -n "$HOSTS_ID-sw" link add br0 type bridge
 	ip -n "$HOSTS_ID-sw" link set br0 mtu "$mtu" up
