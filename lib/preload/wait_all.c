@@ -14,6 +14,8 @@
 #include "lib/smcr/pair.h"
 #include "lib/smcr/sys.h"
 
+/* Without MSG_PEEK: on a Unix socket a peek ends with the bytes that have come, whatever it asks
+ * for, and so does not take the error behind them. */
 #define BYTES_ONLY (MSG_WAITALL | MSG_DONTWAIT | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
 
 _Atomic bool wait_all_low_used;

@@ -282,6 +282,38 @@ static void test_reset_below_the_low_mark(void **state)
 		}
 }
 
+static void *send_and_reset(void *arg)
+{
+	const int *ends = arg;
+	assert_int_equal(send(ends[1], "abc", 3, 0), 3);
+	reset(ends[0], ends[1]);
+	return NULL;
+}
+
+/* A peek is left to the kernel, whatever it waits for: it ends with the bytes that have come, and
+ * does not look at the error behind them. */
+static void test_a_peek_leaves_the_reset(void **state)
+{
+	(void)state;
+	for (int all = 0; all < 2; all++) {
+		const int flags = all ? MSG_WAITALL : 0;
+		char buf[64];
+		int ends[2];
+		pthread_t thread;
+		TRIES("%s", all ? "MSG_WAITALL" : "low mark");
+		ends[0] = low_pair(all ? 1 : 10, &ends[1]);
+		assert_int_equal(pthread_create(&thread, NULL, send_and_reset, ends), 0);
+		assert_int_equal(recv(ends[0], buf, 20, MSG_PEEK | flags), 3);
+		pthread_join(thread, NULL);
+		assert_int_equal(recv(ends[0], buf, 20, MSG_PEEK | flags), 3);
+		assert_int_equal(recv(ends[0], buf, 20, flags), 3);
+		assert_memory_equal(buf, "abc", 3);
+		assert_int_equal(recv(ends[0], buf, 20, MSG_PEEK | flags), -1);
+		assert_int_equal(errno, ECONNRESET);
+		close(ends[0]);
+	}
+}
+
 static void *send_rest(void *arg)
 {
 	const int *ends = arg;
@@ -361,6 +393,7 @@ int main(void)
 		TEST(test_lists_to_receive),
 		TEST(test_limit_of_a_long_send),
 		TEST(test_reset_below_the_low_mark),
+		TEST(test_a_peek_leaves_the_reset),
 		TEST(test_low_mark),
 		TEST(test_low_mark_without_waiting),
 		TEST(test_low_mark_that_came_by_exec),
