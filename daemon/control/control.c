@@ -142,8 +142,7 @@ static void refuse_change(const struct control *control, struct refusal *refusal
 	else
 		refuse(refusal, EPERM, "not-permitted",
 		       "this is for root: run it as root, or name an admin_group in smcrd.conf, "
-		       "for "
-		       "its members");
+		       "for its members");
 }
 
 /* ---- requests ---- */
