@@ -7,7 +7,8 @@
 #include "cli/smcrctl/ask.h"
 #include "cli/smcrctl/check.h"
 #include "lib/smcr/claim.h"
-#include "lib/smcr/next.h"
+#include "lib/smcr/ready.h"
+#include "lib/smcr/settings.h"
 #include "proto/ipc/ipc.h"
 #include "proto/smcr/reason.h"
 

@@ -10,7 +10,7 @@
 #include <errno.h>
 
 #include "include/smcr.h"
-#include "lib/smcr/next.h"
+#include "lib/smcr/ready.h"
 
 struct call {
 	int saved_errno;

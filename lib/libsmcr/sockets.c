@@ -2,7 +2,9 @@
 /* libsmcr's functions that have a namesake in the C library. */
 #include "lib/libsmcr/call.h"
 #include "lib/smcr/calls.h"
+#include "lib/smcr/next.h"
 #include "lib/smcr/policy.h"
+#include "lib/smcr/settings.h"
 #include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"
 

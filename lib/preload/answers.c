@@ -11,6 +11,7 @@
 #include "lib/preload/wait_all.h"
 #include "lib/smcr/calls.h"
 #include "lib/smcr/next.h"
+#include "lib/smcr/ready.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/pending.h"
 #include "lib/smcr/sys.h"

@@ -13,7 +13,8 @@
 #include "lib/inspect/inspect.h"
 #include "lib/preload/environment.h"
 #include "lib/smcr/log.h"
-#include "lib/smcr/next.h"
+#include "lib/smcr/ready.h"
+#include "lib/smcr/settings.h"
 #include "lib/smcr/sys.h"
 #include "proto/ipc/ipc.h"
 

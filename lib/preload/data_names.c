@@ -15,6 +15,8 @@
 #include "lib/preload/wait_all.h"
 #include "lib/smcr/calls.h"
 #include "lib/smcr/next.h"
+#include "lib/smcr/ready.h"
+#include "lib/smcr/settings.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/path.h"
 

@@ -18,6 +18,8 @@
 #include "lib/preload/wait_all.h"
 #include "lib/smcr/calls.h"
 #include "lib/smcr/next.h"
+#include "lib/smcr/ready.h"
+#include "lib/smcr/settings.h"
 #include "lib/smcr/path.h"
 #include "lib/smcr/status.h"
 

@@ -11,6 +11,7 @@
 #include "lib/smcr/fit.h"
 #include "lib/smcr/log.h"
 #include "lib/smcr/next.h"
+#include "lib/smcr/settings.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/path.h"
 #include "lib/smcr/promise.h"

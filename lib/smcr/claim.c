@@ -2,6 +2,7 @@
 #include "lib/smcr/claim.h"
 
 #include "lib/smcr/next.h"
+#include "lib/smcr/settings.h"
 #include "lib/smcr/sys.h"
 #include "proto/smcr/reason.h"
 

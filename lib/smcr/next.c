@@ -2,22 +2,11 @@
 #include "lib/smcr/next.h"
 
 #include <dlfcn.h>
-#include <limits.h>
+#include <fcntl.h>
 #include <stdarg.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
-
-#include "lib/smcr/log.h"
-#include "lib/smcr/pair.h"
-#include "lib/smcr/pending.h"
-#include "lib/smcr/sys.h"
-#include "lib/smcr/unanswered.h"
-#include "proto/ipc/ipc.h"
-
-struct pre_settings pre_settings;
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* If there is no next function (in a program with its own loader), the system call is made. */
 
@@ -172,7 +161,7 @@ static int kernel_dup3(int fd, int to, int flags)
 	return (int)syscall(SYS_dup3, fd, to, flags);
 }
 
-/* Which the kernel has not on every architecture; with two equal numbers it is no dup3(). */
+/* Not every architecture has the system call dup2(), and dup3() refuses two equal numbers. */
 static int kernel_dup2(int fd, int to)
 {
 	if (fd == to)
@@ -189,40 +178,49 @@ static int kernel_fcntl(int fd, int cmd, ...)
 	return (int)syscall(SYS_fcntl, fd, cmd, arg);
 }
 
-struct pre_next pre_next = {
-	.connect = kernel_connect,
-	.accept = kernel_accept,
-	.accept4 = kernel_accept4,
-	.listen = kernel_listen,
-	.epoll_ctl = kernel_epoll_ctl,
-	.getsockname = kernel_getsockname,
-	.getpeername = kernel_getpeername,
-	.getsockopt = kernel_getsockopt,
-	.setsockopt = kernel_setsockopt,
-	.shutdown = kernel_shutdown,
-	.ioctl = kernel_ioctl,
-	.read = kernel_read,
-	.readv = kernel_readv,
-	.recv = kernel_recv,
-	.recvfrom = kernel_recvfrom,
-	.recvmsg = kernel_recvmsg,
-	.write = kernel_write,
-	.writev = kernel_writev,
-	.send = kernel_send,
-	.sendto = kernel_sendto,
-	.sendmsg = kernel_sendmsg,
-	.sendfile = kernel_sendfile,
-	.socket = kernel_socket,
-	.socketpair = kernel_socketpair,
-	.close = kernel_close,
-	.close_range = kernel_close_range,
-	.closefrom = kernel_closefrom,
-	.dup = kernel_dup,
-	.dup2 = kernel_dup2,
-	.dup3 = kernel_dup3,
-	.fcntl = kernel_fcntl,
-	.fcntl64 = kernel_fcntl,
-};
+#define kernel_fcntl64 kernel_fcntl
+
+/* Each member of struct pre_next. */
+#define EACH_NEXT(DO)                                                                              \
+	DO(connect)                                                                                \
+	DO(accept)                                                                                 \
+	DO(accept4)                                                                                \
+	DO(listen)                                                                                 \
+	DO(epoll_ctl)                                                                              \
+	DO(getsockname)                                                                            \
+	DO(getpeername)                                                                            \
+	DO(getsockopt)                                                                             \
+	DO(setsockopt)                                                                             \
+	DO(shutdown)                                                                               \
+	DO(ioctl)                                                                                  \
+	DO(read)                                                                                   \
+	DO(readv)                                                                                  \
+	DO(recv)                                                                                   \
+	DO(recvfrom)                                                                               \
+	DO(recvmsg)                                                                                \
+	DO(write)                                                                                  \
+	DO(writev)                                                                                 \
+	DO(send)                                                                                   \
+	DO(sendto)                                                                                 \
+	DO(sendmsg)                                                                                \
+	DO(sendfile)                                                                               \
+	DO(socket)                                                                                 \
+	DO(socketpair)                                                                             \
+	DO(close)                                                                                  \
+	DO(close_range)                                                                            \
+	DO(closefrom)                                                                              \
+	DO(dup)                                                                                    \
+	DO(dup2)                                                                                   \
+	DO(dup3)                                                                                   \
+	DO(fcntl)                                                                                  \
+	DO(fcntl64)
+
+#define VALUE(name) .name = kernel_##name,
+struct pre_next pre_next = { EACH_NEXT(VALUE) };
+
+#define COUNT(name) +1
+_Static_assert(sizeof(struct pre_next) == (0 EACH_NEXT(COUNT)) * sizeof(void (*)(void)),
+	       "EACH_NEXT() lacks a member");
 
 /* A data pointer that holds a function's address, as POSIX asks of dlsym(). */
 static void find(const char *name, void *function, size_t size)
@@ -232,124 +230,9 @@ static void find(const char *name, void *function, size_t size)
 		memcpy(function, &symbol, size);
 }
 
-static void find_next(void)
+void pre_next_find(void)
 {
-#define FIND(name) find(#name, &pre_next.name, sizeof(pre_next.name))
-	FIND(connect);
-	FIND(accept);
-	FIND(accept4);
-	FIND(listen);
-	FIND(epoll_ctl);
-	FIND(getsockname);
-	FIND(getpeername);
-	FIND(getsockopt);
-	FIND(setsockopt);
-	FIND(shutdown);
-	FIND(ioctl);
-	FIND(read);
-	FIND(readv);
-	FIND(recv);
-	FIND(recvfrom);
-	FIND(recvmsg);
-	FIND(write);
-	FIND(writev);
-	FIND(send);
-	FIND(sendto);
-	FIND(sendmsg);
-	FIND(sendfile);
-	FIND(socket);
-	FIND(socketpair);
-	FIND(close);
-	FIND(close_range);
-	FIND(closefrom);
-	FIND(dup);
-	FIND(dup2);
-	FIND(dup3);
-	FIND(fcntl);
-	FIND(fcntl64);
+#define FIND(name) find(#name, &pre_next.name, sizeof(pre_next.name));
+	EACH_NEXT(FIND)
 #undef FIND
-}
-
-static bool is_set(const char *name)
-{
-	const char *value = secure_getenv(name);
-	return value && *value && strcmp(value, "0") != 0;
-}
-
-static enum pre_sharing sharing(void)
-{
-	const char *value = secure_getenv(PRE_SHARED_ENV);
-	if (value && strcmp(value, "always") == 0)
-		return PRE_SHARING_ALWAYS;
-	return value && strcmp(value, "yes") == 0 ? PRE_SHARING_YES : PRE_SHARING_NO;
-}
-
-/* While /proc is in sight: a program may change its root later. Without /proc what execve() was
- * given has to do, if it says where the program is. */
-static uint64_t own_program(void)
-{
-	char path[PATH_MAX];
-	int len = sys_readlink("/proc/self/exe", path, sizeof(path));
-	if (len > 0)
-		return ipc_program_id(path, (size_t)len);
-	const char *given = (const char *)getauxval(AT_EXECFN);
-	return given && *given == '/' ? ipc_program_id(given, strlen(given)) : 0;
-}
-
-void pre_set_daemon(const char *path)
-{
-	size_t len = strlen(path);
-	pre_settings.daemon_len = pre_settings.daemon_abstract_len = 0;
-	if (len >= sizeof(pre_settings.daemon.sun_path))
-		return;
-	pre_settings.daemon = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	memcpy(pre_settings.daemon.sun_path, path, len);
-	pre_settings.daemon_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + 1);
-	pre_settings.daemon_abstract_len =
-		(socklen_t)ipc_abstract_address(path, &pre_settings.daemon_abstract);
-	pre_pair_note_owner();
-}
-
-static void read_settings(void)
-{
-	const char *path = secure_getenv(IPC_SOCKET_ENV);
-	pre_settings = (struct pre_settings){
-		.program = own_program(),
-		.require = is_set(PRE_REQUIRE_ENV),
-		.verbose = is_set(PRE_VERBOSE_ENV),
-		.sharing = sharing(),
-	};
-	pre_set_daemon(path && *path ? path : IPC_DEFAULT_SOCKET);
-}
-
-enum { NOT_STARTED, UNDER_WAY, DONE };
-static _Atomic int state = NOT_STARTED;
-
-/*
- * pthread_once() would not do: dlsym() and pthread_atfork() may allocate memory, a preloaded
- * allocator may open a socket, and then this function is called again on the same thread.
- */
-bool pre_ready(void)
-{
-	int expected = NOT_STARTED;
-	if (atomic_load_explicit(&state, memory_order_acquire) == DONE)
-		return true;
-	if (!atomic_compare_exchange_strong(&state, &expected, UNDER_WAY))
-		return expected == DONE;
-	int saved = errno;
-	find_next();
-	read_settings();
-	pre_log_open();
-	pre_pending_open();
-	pre_unanswered_open();
-	errno = saved;
-	atomic_store_explicit(&state, DONE, memory_order_release);
-	return true;
-}
-
-/* Call it early, while there is one thread and no signal handler runs: dlsym() is not
- * async-signal-safe. */
-__attribute__((constructor)) static void prepare(void)
-{
-	pre_ready();
 }

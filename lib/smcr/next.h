@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file next.h
- * The functions behind the interposed ones (those of the C library, or of another preloaded
- * library), and the settings that smcr-run puts into the environment. Both are found out once.
+ * The functions behind the interposed ones: those of the C library, or of another preloaded
+ * library. The core calls them where the call is the program's own, so that other preloaded
+ * libraries see it. What the library does beside the program's call is in sys.h.
  */
 #ifndef SMCRD_LIB_SMCR_NEXT_H
 #define SMCRD_LIB_SMCR_NEXT_H
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 
-#define PRE_REQUIRE_ENV "SMCR_REQUIRE"
-#define PRE_VERBOSE_ENV "SMCR_VERBOSE"
-#define PRE_SHARED_ENV  "SMCRD_SHARED" /* "no", "yes" or "always" */
-
-/** As their namesakes: -1 and errno on failure. */
+/** As their namesakes: -1 and errno on failure. A new member also needs a place in the list of
+ * next.c, which does not compile without it. */
 struct pre_next {
 	int (*connect)(int fd, const struct sockaddr *addr, socklen_t len);
 	int (*accept)(int fd, struct sockaddr *addr, socklen_t *len);
@@ -58,42 +53,11 @@ struct pre_next {
 	int (*fcntl64)(int fd, int cmd, ...);
 };
 
-/** Does the program's process share memory with smcrd (path.h)? */
-enum pre_sharing {
-	PRE_SHARING_NO,
-	PRE_SHARING_YES,    /* for connections that move many bytes */
-	PRE_SHARING_ALWAYS, /* for all connections, at once */
-};
-
-struct pre_settings {
-	struct sockaddr_un daemon;          /* where smcrd listens */
-	socklen_t daemon_len;               /* 0: the path in the environment is too long */
-	struct sockaddr_un daemon_abstract; /* ipc_abstract_address() of it */
-	socklen_t daemon_abstract_len;
-	uint64_t program; /* ipc_program_id() of this program; 0: its path is unknown */
-	bool require;     /* use PRE_REQUIRE instead of PRE_PREFER */
-	bool verbose;     /* say on standard error what became of each connection */
-	enum pre_sharing sharing;
-};
-
-/**
- * Find the next functions and read the environment, if that was not done before.
- * @return true: pre_next and pre_settings may be used; false: another thread, or this one further
- *         up the stack, is doing that right now, and the caller has to make the system call
- *         directly
- */
-bool pre_ready(void);
-
-/**
- * Use another smcrd than the environment's. For programs of smcrd itself (smcrctl), before they
- * have threads.
- * @param path  path of its socket; if it is too long, no smcrd is used
- */
-void pre_set_daemon(const char *path);
-
-/* Written once, before pre_ready() returns true for the first time; before that the functions of
- * pre_next make system calls. Tests change them. */
+/** Written once, before pre_ready() returns true for the first time. Before that, and for functions
+ * that are not found, the members make system calls. Tests change them. */
 extern struct pre_next pre_next;
-extern struct pre_settings pre_settings;
+
+/** For pre_ready(): find the next functions. Not async-signal-safe. */
+void pre_next_find(void);
 
 #endif

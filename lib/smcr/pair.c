@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <sys/un.h>
 
-#include "lib/smcr/next.h"
+#include "lib/smcr/settings.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
 

@@ -3,7 +3,7 @@
 
 #include <sys/mman.h>
 
-#include "lib/smcr/next.h"
+#include "lib/smcr/settings.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"

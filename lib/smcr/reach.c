@@ -3,7 +3,7 @@
 
 #include <sys/un.h>
 
-#include "lib/smcr/next.h"
+#include "lib/smcr/settings.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/sys.h"
 

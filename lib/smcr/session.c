@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "lib/smcr/claim.h"
-#include "lib/smcr/next.h"
+#include "lib/smcr/settings.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/reach.h"
 #include "lib/smcr/sys.h"

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "lib/smcr/next.h"
+#include "lib/smcr/settings.h"
 #include "lib/smcr/reach.h"
 #include "lib/smcr/sys.h"
 

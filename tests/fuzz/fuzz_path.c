@@ -20,6 +20,8 @@
 #include <sched.h>
 #include <time.h>
 
+#include "lib/smcr/next.h"
+#include "lib/smcr/ready.h"
 #include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"
 

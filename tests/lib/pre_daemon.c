@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lib/smcr/next.h"
+#include "lib/smcr/settings.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/usable.h"
 #include "proto/ipc/ipc.h"

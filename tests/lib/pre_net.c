@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "lib/smcr/next.h"
+#include "lib/smcr/ready.h"
 #include "lib/smcr/pair.h"
 
 #define WAIT_MS 60000

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "lib/smcr/next.h"
+#include "lib/smcr/settings.h"
 #include "tests/lib/pre_daemon.h"
 #include "tests/lib/pre_net.h"
 #include "tests/lib/proves.h"

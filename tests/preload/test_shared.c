@@ -29,7 +29,7 @@
 
 #include <cmocka.h>
 
-#include "lib/smcr/next.h"
+#include "lib/smcr/ready.h"
 #include "lib/smcr/path.h"
 #include "tests/lib/path_daemon.h"
 #include "tests/lib/pre_net.h"

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/smcr/next.h"
 #include "tests/lib/tries.h"
 #include "tests/preload/fixture.h"
 
