@@ -20,7 +20,7 @@
 #define PRE_REPLY_MS 10000 /* limit for answers that the daemon gives at once */
 
 enum pre_handed {
-	PRE_HANDED_PAIR,   /* the pair end is in ret_fd */
+	PRE_HANDED_PAIR,   /* the pair end is in `fd` */
 	PRE_HANDED_OPEN,   /* the same; whether SMC-R or TCP carries the bytes is undecided */
 	PRE_HANDED_TCP,    /* the socket is the program's again; `reason` says why */
 	PRE_HANDED_FAILED, /* the connection is gone; `error` says why */
