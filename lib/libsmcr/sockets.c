@@ -5,7 +5,6 @@
 #include "lib/smcr/next.h"
 #include "lib/smcr/policy.h"
 #include "lib/smcr/settings.h"
-#include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"
 
 const bool pre_sees_calls = false;

@@ -14,6 +14,7 @@
 #include "lib/preload/send_all.h"
 #include "lib/preload/wait_all.h"
 #include "lib/smcr/calls.h"
+#include "lib/smcr/holders.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/ready.h"
 #include "lib/smcr/settings.h"
@@ -158,7 +159,7 @@ static void note_received(int fd)
 /* Who receives it, perhaps this process, has another descriptor of it. */
 static void note_passed(int fd)
 {
-	pre_path_passed(fd);
+	pre_holders_set(fd, PRE_HOLDERS_PASSED);
 }
 
 /* Does the message ask for bytes only? */

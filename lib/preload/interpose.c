@@ -21,7 +21,6 @@
 #include "lib/smcr/ready.h"
 #include "lib/smcr/settings.h"
 #include "lib/smcr/path.h"
-#include "lib/smcr/status.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -14,6 +14,7 @@
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/pending.h"
+#include "lib/smcr/ready.h"
 #include "lib/smcr/replace.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/status.h"

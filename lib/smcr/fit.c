@@ -6,7 +6,7 @@
 #include <netinet/tcp.h>
 #include <stdatomic.h>
 
-#include "lib/smcr/status.h"
+#include "lib/smcr/ready.h"
 #include "lib/smcr/sys.h"
 #include "lib/smcr/watch.h"
 

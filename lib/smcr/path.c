@@ -3,19 +3,27 @@
 
 #include <sys/mman.h>
 
-#include "lib/smcr/settings.h"
+#include "lib/smcr/holders.h"
+#include "lib/smcr/ready.h"
 #include "lib/smcr/session.h"
-#include "lib/smcr/status.h"
+#include "lib/smcr/settings.h"
 #include "lib/smcr/sys.h"
 
 /*
- * A slot holds 0; or, for a pair end, PRE_PATH_NONE; or EXPECTED and the count of bytes moved, as
- * long as it has no memory; or ASKING, while its memory is asked for; or the address of a struct
- * pre_path.
+ * What a slot holds is told by its two lowest bits:
+ *
+ *     0, no other bit      no pair end, as far as the library knows
+ *     0, with other bits   a pair end with memory: the address of its struct pre_path, to which the
+ *                          slot has a reference
+ *     EXPECTED             a pair end that may have memory later; the other bits count the bytes
+ *                          that it has moved
+ *     ASKING               a pair end whose memory a thread is asking for; other threads use the
+ *                          kernel meanwhile
+ *     PRE_PATH_NONE        a pair end that will have no memory, or what was passed and may be one
  */
 #define EXPECTED   1u
 #define ASKING     2u
-#define KIND       3u
+#define KIND       3u /* mask of these bits */
 #define COUNT_UNIT 4u
 
 /* When so many bytes were moved, memory is asked for. Each call counts as CALL_COST bytes more,
@@ -23,20 +31,12 @@
 #define ENOUGH    (128 * 1024)
 #define CALL_COST 2048
 
-#define CLAIMED UINT32_MAX /* being set up or freed: nobody may use it */
-#define PROBES  32
+#define RESERVED UINT32_MAX /* as references: being set up or freed, nobody may use it */
+#define PROBES   32
 
 _Static_assert(_Alignof(struct pre_path) > KIND, "an address leaves room for the kind");
 
 _Atomic uintptr_t pre_path_slots[PRE_PATH_SLOTS];
-
-/* Who else may have a socket or pair end, as far as the library has seen. */
-enum holders {
-	UNKNOWN, /* the process may have duplicates */
-	ALONE,   /* nobody */
-	PASSED,  /* others */
-};
-static _Atomic uint8_t holders[PRE_PATH_SLOTS];
 
 static struct pre_path paths[PRE_PATH_SLOTS];
 
@@ -51,7 +51,7 @@ static bool hold(struct pre_path *path)
 {
 	uint32_t n = atomic_load(&path->references);
 	do
-		if (n == 0 || n == CLAIMED)
+		if (n == 0 || n == RESERVED)
 			return false;
 	while (!atomic_compare_exchange_weak(&path->references, &n, n + 1));
 	return true;
@@ -60,7 +60,7 @@ static bool hold(struct pre_path *path)
 void pre_path_put(struct pre_path *path)
 {
 	uint32_t n = atomic_load(&path->references);
-	while (!atomic_compare_exchange_weak(&path->references, &n, n == 1 ? CLAIMED : n - 1))
+	while (!atomic_compare_exchange_weak(&path->references, &n, n == 1 ? RESERVED : n - 1))
 		;
 	if (n > 1)
 		return;
@@ -70,12 +70,12 @@ void pre_path_put(struct pre_path *path)
 
 /* Find a free struct pre_path, at an index near the number. (Not at the same index always: it may
  * outlive its descriptor.) */
-static struct pre_path *claim(int fd)
+static struct pre_path *reserve(int fd)
 {
 	for (int i = 0; i < PROBES; i++) {
 		struct pre_path *path = &paths[(fd + i) % PRE_PATH_SLOTS];
 		uint32_t none = 0;
-		if (atomic_compare_exchange_strong(&path->references, &none, CLAIMED))
+		if (atomic_compare_exchange_strong(&path->references, &none, RESERVED))
 			return path;
 	}
 	return NULL;
@@ -91,33 +91,6 @@ static uintptr_t set_slot(int fd, uintptr_t slot)
 	return before;
 }
 
-static enum holders holders_of(int fd)
-{
-	return (unsigned int)fd < PRE_PATH_SLOTS ? (enum holders)atomic_load(&holders[fd])
-						 : UNKNOWN;
-}
-
-static void set_holders(int fd, enum holders now)
-{
-	if ((unsigned int)fd < PRE_PATH_SLOTS && holders_of(fd) != now)
-		atomic_store(&holders[fd], (uint8_t)now);
-}
-
-bool pre_path_is_alone(int fd)
-{
-	return holders_of(fd) == ALONE;
-}
-
-bool pre_path_was_passed(int fd)
-{
-	return holders_of(fd) == PASSED;
-}
-
-void pre_path_passed(int fd)
-{
-	set_holders(fd, PASSED);
-}
-
 static void empty_slot(int fd)
 {
 	if (pre_path_slot(fd) != 0)
@@ -126,14 +99,13 @@ static void empty_slot(int fd)
 
 void pre_path_forget(int fd)
 {
-	set_holders(fd, UNKNOWN);
+	pre_holders_set(fd, PRE_HOLDERS_UNKNOWN);
 	empty_slot(fd);
 }
 
 void pre_path_replaced(int fd)
 {
-	if (pre_path_was_passed(fd))
-		set_holders(fd, UNKNOWN);
+	pre_holders_replaced(fd);
 	empty_slot(fd);
 }
 
@@ -145,7 +117,7 @@ static void enter(int fd, uintptr_t slot)
 
 void pre_path_note_pair(int fd)
 {
-	set_holders(fd, UNKNOWN); /* not what the number's last owner was */
+	pre_holders_set(fd, PRE_HOLDERS_UNKNOWN); /* not what the number's last owner was */
 	enter(fd, PRE_PATH_NONE);
 }
 
@@ -153,7 +125,7 @@ void pre_path_note_socket(int fd)
 {
 	pre_path_forget(fd); /* the number's last owner */
 	if (pre_sees_calls)
-		set_holders(fd, ALONE);
+		pre_holders_set(fd, PRE_HOLDERS_ALONE);
 }
 
 void pre_path_forget_range(unsigned int first, unsigned int last)
@@ -185,9 +157,7 @@ static struct pre_path *held(int fd)
 void pre_path_copied(int from, int to)
 {
 	pre_path_forget(to);
-	if (pre_path_is_alone(from))
-		set_holders(from, UNKNOWN);
-	set_holders(to, holders_of(from));
+	pre_holders_copied(from, to);
 	if (!pre_path_is_pair(from) || (unsigned int)to >= PRE_PATH_SLOTS || from == to)
 		return;
 	struct pre_path *path = held(from);
@@ -234,7 +204,7 @@ static void *map(int memfd, const struct ipc_memory *granted)
 /* @return a path with one reference, or NULL with errno */
 static struct pre_path *open_path(int fd, int memfd, const struct ipc_memory *granted)
 {
-	struct pre_path *path = claim(fd);
+	struct pre_path *path = reserve(fd);
 	int queue = 0;
 	if (!path) {
 		errno = EMFILE;

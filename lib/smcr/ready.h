@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file ready.h
- * The beginning of the library in a process.
+ * The library that contains the core: has it begun in this process, and what does it see?
  */
 #ifndef SMCRD_LIB_SMCR_READY_H
 #define SMCRD_LIB_SMCR_READY_H
@@ -16,5 +16,13 @@
  *         doing that right now, and the caller has to make the system call directly
  */
 bool pre_ready(void);
+
+/**
+ * Does this library see the program's calls of epoll_ctl(), setsockopt(), dup() and close()? If
+ * not, the TCP socket comes back only when the program asks for it, since epoll registrations would
+ * be lost (status.h); the kernel is asked for options (fit.h); and duplicates are always searched
+ * for (holders.h). Defined by each library that contains the core.
+ */
+extern const bool pre_sees_calls;
 
 #endif

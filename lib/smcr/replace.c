@@ -3,6 +3,7 @@
 
 #include <limits.h>
 
+#include "lib/smcr/holders.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/path.h"
 #include "lib/smcr/sys.h"
@@ -77,9 +78,9 @@ static int next_dup(struct search *search)
 
 bool pre_has_dup(int fd, uint64_t cookie)
 {
-	if (pre_path_is_alone(fd))
+	if (pre_holders_of(fd) == PRE_HOLDERS_ALONE)
 		return false;
-	if (pre_path_was_passed(fd))
+	if (pre_holders_of(fd) == PRE_HOLDERS_PASSED)
 		return true;
 	struct search search = search_dups(fd, cookie);
 	return next_dup(&search) >= 0;
@@ -219,7 +220,7 @@ static int move_number(int number, uint64_t cookie, int new_fd)
 int pre_replace(int fd, const struct pre_file_state *state, int new_fd, bool shared, bool fresh)
 {
 	const uint64_t cookie = state->cookie;
-	const bool alone = pre_path_is_alone(fd);
+	const bool alone = pre_holders_of(fd) == PRE_HOLDERS_ALONE;
 	uint64_t now;
 	int rc = -ESTALE;
 	if (pre_cookie(fd, &now) == 0 && now == cookie) {

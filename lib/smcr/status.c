@@ -8,6 +8,7 @@
 #include "lib/smcr/pair.h"
 #include "lib/smcr/pending.h"
 #include "lib/smcr/pushing.h"
+#include "lib/smcr/ready.h"
 #include "lib/smcr/replace.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"

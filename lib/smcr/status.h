@@ -17,14 +17,6 @@ struct pre_status {
 };
 
 /**
- * Does this library see the program's calls of epoll_ctl(), setsockopt(), dup() and close()? If
- * not, the TCP socket comes back only when the program asks for it, since epoll registrations would
- * be lost; the kernel is asked for options (fit.h); and duplicates are always searched for
- * (path.h). Defined by each library that contains the core.
- */
-extern const bool pre_sees_calls;
-
-/**
  * Ask the daemon. If it gives the TCP socket back, put that in the place of the pair end.
  * @return 0 or a negative errno: the daemon is gone or does not know the connection
  */

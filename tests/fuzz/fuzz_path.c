@@ -22,7 +22,6 @@
 
 #include "lib/smcr/next.h"
 #include "lib/smcr/ready.h"
-#include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"
 
 const bool pre_sees_calls = true; /* as in the preload library */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "lib/preload/inherit.h"
+#include "lib/smcr/holders.h"
 #include "lib/smcr/path.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
@@ -285,6 +286,11 @@ static int pass_on(int fd)
 	return back;
 }
 
+static bool is_alone(int fd)
+{
+	return pre_holders_of(fd) == PRE_HOLDERS_ALONE;
+}
+
 /* Such a socket is connected without a search for its duplicates. */
 static void test_which_sockets_are_alone(void **state)
 {
@@ -292,11 +298,11 @@ static void test_which_sockets_are_alone(void **state)
 	int (*const ways[])(int fd) = { dup, pass_on };
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
 		int fd = client();
-		assert_true(pre_path_is_alone(fd));
+		assert_true(is_alone(fd));
 		assert_false(pre_path_is_pair(fd));
 		int copy = ways[i](fd);
-		assert_false(pre_path_is_alone(fd));
-		assert_false(pre_path_is_alone(copy));
+		assert_false(is_alone(fd));
+		assert_false(is_alone(copy));
 		assert_int_equal(pre_net_connect(fd, &server), 0);
 		int peer = pre_net_accept_plain(listener);
 		assert_int_equal(pre_net_kernel_family(copy), AF_UNIX);
@@ -306,24 +312,24 @@ static void test_which_sockets_are_alone(void **state)
 	}
 	int fd = client();
 	close(fd);
-	assert_false(pre_path_is_alone(fd));
+	assert_false(is_alone(fd));
 	fd = client();
 	int other = client();
 	int copy = fcntl(fd, F_DUPFD, 0);
 	assert_true(copy >= 0);
-	assert_false(pre_path_is_alone(fd));
+	assert_false(is_alone(fd));
 	assert_int_equal(dup2(fd, other), other);
-	assert_false(pre_path_is_alone(other));
+	assert_false(is_alone(other));
 	close(copy);
 	close(fd);
 	close(other);
 	fd = client();
 	assert_int_equal(pre_net_connect(fd, &server), 0);
 	assert_true(pre_path_is_pair(fd));
-	assert_true(pre_path_is_alone(fd));
+	assert_true(is_alone(fd));
 	close(pre_net_accept_plain(listener));
 	copy = dup(fd);
-	assert_false(pre_path_is_alone(fd));
+	assert_false(is_alone(fd));
 	close(copy);
 	close(fd);
 }
@@ -340,7 +346,7 @@ static void test_a_passed_socket_is_not_alone(void **state)
 	assert_int_equal(syscall(SYS_close, number), 0);
 	int copy = receive_passed(ends[1]);
 	assert_int_equal(copy, number);
-	assert_false(pre_path_is_alone(copy));
+	assert_false(is_alone(copy));
 	assert_int_equal(pre_net_connect(copy, &server), 0);
 	int peer = pre_net_accept_plain(listener);
 	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
