@@ -25,6 +25,20 @@ static bool is_connecting(int fd)
 	       pre_status_look(fd, &state) == 0 && state == IPC_CONN_CONNECTING;
 }
 
+/* Is the connection of this pair end over: reset, or ended in both directions? POLLHUP alone is not
+ * enough: the program itself may have shut down both directions while the peer is still there. So
+ * the daemon is asked. */
+static bool is_over(int fd)
+{
+	const struct timespec now = { 0 };
+	struct ipc_sockopt option = { .op = IPC_SOCKOPT_CONTROL, .name = SIOCOUTQ };
+	short revents = 0;
+	if (sys_poll_one(fd, 0, &now, &revents) <= 0 || !(revents & POLLHUP))
+		return false;
+	int rc = pre_ask_sockopt(fd, &option);
+	return rc == -ENOTCONN || rc == -ECONNRESET;
+}
+
 /* The kernel ends a connect() in progress, whichever direction is shut, and the socket can be
  * connected again. The pair end could only be shut, and connect() would go on. */
 int pre_shutdown(int fd, int how)
@@ -33,7 +47,7 @@ int pre_shutdown(int fd, int how)
 	bool is_pair = pre_pair_name(fd, &pair) == 0;
 	if (is_pair && how >= SHUT_RD && how <= SHUT_RDWR && is_connecting(fd))
 		return pre_status_disconnect(fd, &pair);
-	bool over = is_pair && pre_is_over(fd);
+	bool over = is_pair && is_over(fd);
 	int rc = sys_result(pre_next.shutdown(fd, how));
 	/* If the program closes now, with bytes unread or on their way, its end of the pair tells
 	 * smcrd of the close() alone. But the peer's program is to get end of file before the

@@ -4,7 +4,14 @@
  * What kind of descriptor is this: a TCP socket, a pair end of smcrd, or neither?
  *
  * The kernel is asked each time, so the answers are right after dup, fork, exec and descriptor
- * passing (GEN-9): the connection ends when the last copy of its end is closed.
+ * passing (GEN-9): the connection ends when the last copy of its end is closed. Where that costs
+ * too much, less is asked:
+ *
+ *     pre_path_is_pair()   (path.h) no system call: was it one when it was last seen?
+ *     pre_pair_is_named()  one system call: has it the name of one, whoever made it?
+ *     pre_pair_name()      three or more: sure
+ *
+ * All functions take any descriptor, are async-signal-safe and thread safe, and may change errno.
  */
 #ifndef SMCRD_LIB_SMCR_PAIR_H
 #define SMCRD_LIB_SMCR_PAIR_H
@@ -28,10 +35,9 @@ int pre_pair_name(int fd, struct ipc_pair_name *ret_name);
  * nobody to take another's Unix socket for a pair end. */
 bool pre_pair_is_named(int fd);
 
-/**
- * Is the connection of a pair end over: reset, or ended in both directions?
- */
-bool pre_is_over(int fd);
+/** The daemon has given this descriptor, so from now on the user who made it is trusted (trust.h).
+ * @return true: it is a pair end */
+bool pre_pair_given(int fd);
 
 /**
  * Make an unconnected TCP socket of the connection's family, which can answer for a connection that
@@ -48,19 +54,6 @@ void pre_pair_owe_success(int fd);
 
 /** @return true: a connect() returns 0 now, and later ones return EISCONN */
 bool pre_pair_tell_success(int fd);
-
-/** Trust from now on the user who made this descriptor, which the daemon has given. @return true:
- * it is a pair end */
-bool pre_pair_trust(int fd);
-
-/** Remember the owner of the daemon's socket file the first time that the file can be seen, before
- * a chroot().
- */
-void pre_pair_note_owner(void);
-
-/** Does the process at the other end of a connected Unix socket run as root, as this process's
- * user, or as a user remembered by the two functions above? */
-bool pre_pair_is_trusted(int fd);
 
 /**
  * The kernel's number of a socket. All duplicates have the same, and no other socket ever gets it.

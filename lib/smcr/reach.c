@@ -4,8 +4,8 @@
 #include <sys/un.h>
 
 #include "lib/smcr/settings.h"
-#include "lib/smcr/pair.h"
 #include "lib/smcr/sys.h"
+#include "lib/smcr/trust.h"
 
 /* How long to wait at the abstract address. If smcrd does not listen there, any user can, and let
  * clients wait: who listens is known only once connected. smcrd's backlog takes far more clients
@@ -37,14 +37,14 @@ static int connect_abstract(int fd)
 {
 	int rc = connect_within(fd, &pre_settings.daemon_abstract, pre_settings.daemon_abstract_len,
 				ABSTRACT_MS);
-	return rc == 0 && !pre_pair_is_trusted(fd) ? -ECONNREFUSED : rc;
+	return rc == 0 && !pre_trust_end(fd) ? -ECONNREFUSED : rc;
 }
 
 int pre_reach_look(int fd)
 {
 	int rc = sys_may_write(pre_settings.daemon.sun_path);
 	if (rc == 0)
-		pre_pair_note_owner();
+		pre_trust_note_owner();
 	return is_out_of_sight(rc) ? connect_abstract(fd) : 0;
 }
 

@@ -63,7 +63,7 @@ static enum pre_handed judge_result(struct pre_request *s, struct pre_handover *
 	if (s->type != IPC_RESULT || ipc_decode_result(s->payload, s->len, &result) < 0)
 		return PRE_HANDED_LOST;
 	bool brings_pair = result.outcome == IPC_OUTCOME_PAIR || result.outcome == IPC_OUTCOME_OPEN;
-	if (brings_pair != (s->fd >= 0 && pre_pair_trust(s->fd)))
+	if (brings_pair != (s->fd >= 0 && pre_pair_given(s->fd)))
 		return PRE_HANDED_LOST;
 	ret_handover->error = result.error;
 	ret_handover->reason = result.reason;

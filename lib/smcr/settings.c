@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "lib/smcr/pair.h"
 #include "lib/smcr/sys.h"
+#include "lib/smcr/trust.h"
 #include "proto/ipc/ipc.h"
 
 struct pre_settings pre_settings;
@@ -50,7 +50,7 @@ void pre_set_daemon(const char *path)
 	pre_settings.daemon_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + 1);
 	pre_settings.daemon_abstract_len =
 		(socklen_t)ipc_abstract_address(path, &pre_settings.daemon_abstract);
-	pre_pair_note_owner();
+	pre_trust_note_owner();
 }
 
 void pre_settings_read(void)

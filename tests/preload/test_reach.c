@@ -15,6 +15,7 @@
 #include "lib/smcr/pair.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
+#include "lib/smcr/trust.h"
 #include "lib/smcr/usable.h"
 #include "tests/preload/fixture.h"
 
@@ -197,11 +198,11 @@ static void test_who_is_trusted(void **state)
 	(void)state;
 	int pair[2];
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	assert_true(pre_pair_is_trusted(pair[0])); /* made by this process */
+	assert_true(pre_trust_end(pair[0])); /* made by this process */
 	close(pair[0]);
 	close(pair[1]);
 	int tcp = pre_net_socket(AF_INET, SOCK_STREAM);
-	assert_false(pre_pair_is_trusted(tcp)); /* no credentials */
+	assert_false(pre_trust_end(tcp)); /* no credentials */
 	close(tcp);
 }
 
