@@ -2,6 +2,18 @@
 /*
  * connect(): first the program's own connect(), with its own rights and errors. If both sides have
  * put the SMC-R option into the handshake, the daemon gets the socket, and the program a pair end.
+ *
+ * pre_connect() at the end decides which of these it is:
+ *
+ *     connect_unasked()    the server has just not answered the option: the kernel's connect() only
+ *     connect_claimed()    one system call has claimed the socket: the usual case
+ *     connect_tcp()        a TCP socket that was not claimed yet: look at options and daemon first
+ *     connect_other()      a pair end (outcome.h), or nothing that concerns SMC-R
+ *
+ * A connection that was made ends in one of the functions of "outcomes": the program's descriptor
+ * is a pair end (take_connected(), take_connecting()), or still the TCP socket (stays_tcp() and
+ * those that call it), or the connection is gone (lost()). Each returns what the program's call
+ * returns.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -12,12 +24,12 @@
 #include "lib/smcr/fit.h"
 #include "lib/smcr/log.h"
 #include "lib/smcr/next.h"
+#include "lib/smcr/outcome.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/pending.h"
 #include "lib/smcr/ready.h"
 #include "lib/smcr/replace.h"
 #include "lib/smcr/session.h"
-#include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"
 #include "lib/smcr/unanswered.h"
 #include "lib/smcr/unasked.h"
@@ -25,13 +37,14 @@
 #include "lib/smcr/watch.h"
 #include "proto/smcr/reason.h"
 
-/* One call of connect() on a TCP socket. */
+/* One call of connect(). */
 struct attempt {
 	int fd;
+	/** The program's, and perhaps invalid: not to be read before the kernel has read it. */
 	const struct sockaddr *addr;
 	socklen_t len;
 	enum pre_policy policy;
-	struct pre_file_state state;
+	struct pre_file_state state; /* set by hand_over() */
 	enum pre_claim claim;
 	bool asked_fit; /* pre_unfit() was asked and has found nothing */
 };
@@ -52,7 +65,9 @@ static bool is_first_connect(int fd)
 
 /* ---- outcomes */
 
-/* @param rc result of connect(), for the program */
+/* The program keeps its TCP socket; with PRE_REQUIRE the connection is reset.
+ * @param rc    result of the kernel's connect(), for the program
+ * @param text  why, or NULL: `reason` says it */
 static int stays_tcp(const struct attempt *a, int rc, const char *text, uint32_t reason)
 {
 	pre_log_fallback(a->fd, text, reason);
@@ -108,6 +123,24 @@ static int not_handed(const struct attempt *a, int rc, const struct pre_handover
 	if (a->claim == PRE_CLAIM_MADE)
 		return connect_again_plain(a, why);
 	return stays_tcp(a, rc, why.text, SMCR_REASON_NONE);
+}
+
+/* The daemon has let go of the socket. @param reason  enum smcr_reason */
+static int given_back(const struct attempt *a, int rc, uint32_t reason)
+{
+	/* A daemon without BPF does not know what the daemon before it has promised. */
+	if (a->claim == PRE_CLAIM_MADE && reason == SMCR_REASON_NO_BPF)
+		return connect_again_plain(a, (struct aside){ "smcrd was started anew, without BPF",
+							      SMCR_REASON_NONE });
+	return stays_tcp(a, rc, NULL, reason);
+}
+
+/* The connection has ended during the rendezvous. @param error  positive errno */
+static int failed(const struct attempt *a, int error)
+{
+	pre_log(a->fd, "failed during the rendezvous");
+	sys_disconnect(a->fd);
+	return -error;
 }
 
 /* The daemon may have sent CLC messages, so this connection cannot be used any more. */
@@ -174,23 +207,15 @@ static int hand_over(struct attempt *a, int rc)
 	union ipc_addr peer = peer_of(a);
 	pre_ask_handover(a->fd, wait ? IPC_HANDOVER_CONNECTED : IPC_HANDOVER_CONNECTING,
 			 wait ? NULL : &peer, a->policy, &handover);
+	/* The daemon had the open file too, and has made it non-blocking. */
 	if (handover.fd < 0 && handover.handed != PRE_NOT_HANDED)
 		pre_restore_status(a->fd, &a->state);
 	switch (handover.handed) {
 	case PRE_HANDED_PAIR:
 	case PRE_HANDED_OPEN:
 		return wait ? take_connected(a, &handover) : take_connecting(a, rc, handover.fd);
-	case PRE_HANDED_TCP:
-		/* A daemon without BPF does not know what the daemon before it has promised. */
-		if (a->claim == PRE_CLAIM_MADE && handover.reason == SMCR_REASON_NO_BPF)
-			return connect_again_plain(
-				a, (struct aside){ "smcrd was started anew, without BPF",
-						   SMCR_REASON_NONE });
-		return stays_tcp(a, rc, NULL, handover.reason);
-	case PRE_HANDED_FAILED:
-		pre_log(a->fd, "failed during the rendezvous");
-		sys_disconnect(a->fd);
-		return -handover.error;
+	case PRE_HANDED_TCP: return given_back(a, rc, handover.reason);
+	case PRE_HANDED_FAILED: return failed(a, handover.error);
 	case PRE_NOT_HANDED: return not_handed(a, rc, &handover);
 	case PRE_HANDED_LOST: break;
 	}
@@ -301,70 +326,15 @@ static bool connect_unasked(const struct attempt *a, int *ret_rc)
 	return rc != -EINVAL; /* the error of a Unix socket */
 }
 
-/* ---- connect() on a pair end: asks for the outcome of an earlier connect() */
-
-static bool is_blocking(int fd)
-{
-	int flags = sys_fcntl(fd, F_GETFL, 0);
-	return flags >= 0 && !(flags & O_NONBLOCK);
-}
-
-/* Wait as the kernel does on a blocking socket: until the outcome is known, a signal comes, or
- * SO_SNDTIMEO ends. With any outcome the pair end becomes writable or hangs up. */
-static int wait_writable(int fd)
-{
-	struct timeval limit = { 0 };
-	socklen_t len = sizeof(limit);
-	short revents;
-	sys_getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, &len);
-	const struct timespec ts = { .tv_sec = limit.tv_sec, .tv_nsec = limit.tv_usec * 1000 };
-	bool limited = limit.tv_sec || limit.tv_usec;
-	int rc = sys_poll_one(fd, POLLOUT, limited ? &ts : NULL, &revents);
-	return rc == 0 ? -EALREADY : rc;
-}
-
-static int report_outcome(int fd, const struct ipc_status *status)
-{
-	switch ((enum ipc_conn_state)status->state) {
-	case IPC_CONN_CONNECTING: return -EALREADY;
-	case IPC_CONN_FAILED: return status->error ? -status->error : -ECONNABORTED;
-	case IPC_CONN_OPEN:
-	case IPC_CONN_SMCR:
-	case IPC_CONN_RELAY:
-	case IPC_CONN_CLOSED: break;
-	}
-	return pre_pair_tell_success(fd) ? 0 : -EISCONN;
-}
-
-static int connect_pair(const struct attempt *a, const struct ipc_pair_name *name)
-{
-	struct pre_status status;
-	/* Have the kernel read the address. It then refuses one that is not a Unix socket's. */
-	if (plain_connect(a) == -EFAULT)
-		return -EFAULT;
-	if (a->len >= sizeof(a->addr->sa_family) && a->addr->sa_family == AF_UNSPEC)
-		return pre_status_disconnect(a->fd, name);
-	if (pre_status(a->fd, &status) < 0)
-		return -EISCONN;
-	if (status.ipc.state == IPC_CONN_CONNECTING && is_blocking(a->fd)) {
-		int rc = wait_writable(a->fd);
-		if (rc < 0)
-			return rc;
-		if (pre_status(a->fd, &status) < 0)
-			return -EISCONN;
-	}
-	if (status.taken_back && status.ipc.state != IPC_CONN_FAILED)
-		return plain_connect(a); /* the kernel knows whether it has said so before */
-	if (status.taken_back)
-		sys_disconnect(a->fd); /* or the kernel would report this failure again */
-	return report_outcome(a->fd, &status.ipc);
-}
+/* ---- the whole call */
 
 /* `fd` is no TCP socket: a pair end, or nothing that concerns SMC-R. */
 static int connect_other(const struct attempt *a)
 {
 	struct ipc_pair_name name;
-	return pre_pair_name(a->fd, &name) == 0 ? connect_pair(a, &name) : plain_connect(a);
+	if (pre_pair_name(a->fd, &name) == 0)
+		return pre_outcome_connect(a->fd, a->addr, a->len, &name);
+	return plain_connect(a);
 }
 
 int pre_connect(int fd, const struct sockaddr *addr, socklen_t len, enum pre_policy policy)
@@ -373,7 +343,6 @@ int pre_connect(int fd, const struct sockaddr *addr, socklen_t len, enum pre_pol
 	int rc;
 	if (connect_unasked(&attempt, &rc))
 		return rc;
-	/* `addr` may be invalid: it must not be read before the kernel has read it. */
 	attempt.claim = claim_at_once(&attempt);
 	switch (attempt.claim) {
 	case PRE_CLAIM_MADE: return connect_claimed(&attempt);
@@ -391,22 +360,4 @@ int pre_connect(int fd, const struct sockaddr *addr, socklen_t len, enum pre_pol
 int pre_fast_open(int fd, enum pre_policy policy)
 {
 	return policy == PRE_REQUIRE && pre_is_tcp(fd) && is_first_connect(fd) ? -EOPNOTSUPP : 0;
-}
-
-int pre_take_back(int fd)
-{
-	struct ipc_pair_name name;
-	struct pre_status status;
-	if (pre_is_tcp(fd))
-		return 0;
-	int rc = pre_pair_name(fd, &name);
-	if (rc == 0)
-		rc = pre_status_taking_back(fd, &status);
-	if (rc < 0)
-		return rc;
-	if (!status.taken_back)
-		return status.ipc.error ? -status.ipc.error : -EBUSY;
-	if (status.ipc.state == IPC_CONN_FAILED)
-		sys_disconnect(fd);
-	return 0;
 }
