@@ -34,6 +34,36 @@ static int executable(const char *path)
 	return S_ISREG(st.st_mode) && access(path, X_OK) == 0 ? 0 : -EACCES;
 }
 
+/* Make the path of a name in an element of PATH. @return false: it is too long */
+static bool join(const char *dir, size_t len, const char *name, size_t name_len, char *ret_path)
+{
+	if (len + sizeof("./") + name_len >= PATH_MAX)
+		return false;
+	/* An empty element is the current directory. */
+	memcpy(ret_path, len ? dir : ".", len ? len : 1);
+	size_t at = len ? len : 1;
+	ret_path[at] = '/';
+	memcpy(ret_path + at + 1, name, name_len + 1);
+	return true;
+}
+
+static int search(const char *dirs, const char *name, size_t name_len, char *ret_path)
+{
+	int result = -ENOENT;
+	for (;; dirs++) {
+		const size_t len = strcspn(dirs, ":");
+		const int rc =
+			join(dirs, len, name, name_len, ret_path) ? executable(ret_path) : -ENOENT;
+		if (rc == 0)
+			return 0;
+		if (rc == -EACCES)
+			result = -EACCES;
+		dirs += len;
+		if (!*dirs)
+			return result;
+	}
+}
+
 int inspect_find(const char *name, char *ret_path)
 {
 	const size_t name_len = strlen(name);
@@ -45,27 +75,8 @@ int inspect_find(const char *name, char *ret_path)
 		memcpy(ret_path, name, name_len + 1);
 		return executable(name);
 	}
-	const char *dir = getenv("PATH");
-	if (!dir)
-		dir = "/bin:/usr/bin";
-	for (int result = -ENOENT;; dir++) {
-		size_t len = strcspn(dir, ":");
-		if (len + sizeof("./") + name_len < PATH_MAX) {
-			/* An empty element is the current directory. */
-			memcpy(ret_path, len ? dir : ".", len ? len : 1);
-			size_t at = len ? len : 1;
-			ret_path[at] = '/';
-			memcpy(ret_path + at + 1, name, name_len + 1);
-			int rc = executable(ret_path);
-			if (rc == 0)
-				return 0;
-			if (rc == -EACCES)
-				result = -EACCES;
-		}
-		dir += len;
-		if (!*dir)
-			return result;
-	}
+	const char *dirs = getenv("PATH");
+	return search(dirs ? dirs : "/bin:/usr/bin", name, name_len, ret_path);
 }
 
 /* ---- ELF */

@@ -12,7 +12,7 @@
 #define ABSENT_MS  1000  /* how long a daemon that could not be reached is not tried again */
 #define FOREIGN_MS 60000 /* the same, if the daemon is of another network namespace */
 
-#define BARRED INT64_MAX /* as a time: never */
+#define NEVER INT64_MAX /* as a time */
 
 /* No attempt before these times, in milliseconds; 0: the daemon may be tried. */
 static _Atomic int64_t absent_until, foreign_until;
@@ -38,10 +38,11 @@ int pre_usable_socket(void)
 	int fd = sys_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	/* A sandbox that forbids Unix sockets never ends. */
 	if (fd < 0 && !pre_is_shortage(fd))
-		atomic_store(&absent_until, BARRED);
+		atomic_store(&absent_until, NEVER);
 	return fd;
 }
 
+/* May this process open a Unix socket and write to the daemon's? */
 static bool look(void)
 {
 	if (pre_settings.daemon_len == 0)
@@ -58,25 +59,28 @@ static bool look(void)
 	return rc == 0;
 }
 
+static bool lies_ahead(_Atomic int64_t *time)
+{
+	const int64_t at = atomic_load_explicit(time, memory_order_relaxed);
+	return at != 0 && sys_now_ms() < at;
+}
+
 bool pre_daemon_usable(bool alive)
 {
-	int64_t until = atomic_load_explicit(&absent_until, memory_order_relaxed);
-	int64_t foreign = atomic_load_explicit(&foreign_until, memory_order_relaxed);
-	if (until == BARRED || (foreign != 0 && sys_now_ms() < foreign))
+	const int64_t absent = atomic_load_explicit(&absent_until, memory_order_relaxed);
+	if (absent == NEVER || lies_ahead(&foreign_until))
 		return false;
-	if (alive && until != 0) {
+	if (alive && absent != 0) {
 		atomic_store(&absent_until, 0);
 		return look();
 	}
-	if (until != 0 && sys_now_ms() < until)
+	if (lies_ahead(&absent_until))
 		return false;
 	return atomic_load_explicit(&looked, memory_order_relaxed) || look();
 }
 
 bool pre_daemon_known(void)
 {
-	int64_t until = atomic_load_explicit(&absent_until, memory_order_relaxed);
-	int64_t foreign = atomic_load_explicit(&foreign_until, memory_order_relaxed);
-	return atomic_load_explicit(&looked, memory_order_relaxed) &&
-	       ((until == 0 && foreign == 0) || (sys_now_ms() >= until && sys_now_ms() >= foreign));
+	return atomic_load_explicit(&looked, memory_order_relaxed) && !lies_ahead(&absent_until) &&
+	       !lies_ahead(&foreign_until);
 }
