@@ -144,7 +144,7 @@ static bool not_handed(const struct incoming *in, bool promised,
 
 static bool take_pair(int fd, const struct pre_file_state *state, int pair)
 {
-	if (pre_replace(fd, state, pair, false, true) < 0)
+	if (pre_replace(fd, state, pair, PRE_REPLACE_ACCEPTED) < 0)
 		return drop(fd);
 	pre_log(fd, "SMC-R rendezvous begun");
 	return true;

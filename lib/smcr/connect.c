@@ -154,7 +154,7 @@ static int lost(const struct attempt *a)
 /* A blocking connect(): the connection is there. */
 static int take_connected(const struct attempt *a, const struct pre_handover *handover)
 {
-	if (pre_replace(a->fd, &a->state, handover->fd, true, true) < 0)
+	if (pre_replace(a->fd, &a->state, handover->fd, PRE_REPLACE_CONNECTED) < 0)
 		return lost(a);
 	pre_watch_forget(a->fd);
 	pre_log(a->fd, handover->handed == PRE_HANDED_OPEN ? PRE_LOG_OPEN : "SMC-R");
@@ -166,7 +166,8 @@ static int take_connecting(const struct attempt *a, int rc, int pair)
 {
 	uint64_t cookie;
 	pre_pair_owe_success(pair);
-	if (pre_replace(a->fd, &a->state, pair, true, true) < 0 || pre_cookie(a->fd, &cookie) < 0)
+	if (pre_replace(a->fd, &a->state, pair, PRE_REPLACE_CONNECTED) < 0 ||
+	    pre_cookie(a->fd, &cookie) < 0)
 		return lost(a);
 	pre_pending_add(a->fd, cookie);
 	return rc == 0 ? -EINPROGRESS : rc;

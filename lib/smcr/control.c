@@ -53,7 +53,7 @@ int pre_shutdown(int fd, int how)
 	 * smcrd of the close() alone. But the peer's program is to get end of file before the
 	 * reset, as with TCP, where FIN comes before the RST. */
 	if (rc == 0 && is_pair && how != SHUT_RD && !over)
-		pre_show(fd);
+		pre_tell_shutdown(fd);
 	return rc == 0 && over ? -ENOTCONN : rc;
 }
 

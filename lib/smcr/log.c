@@ -14,7 +14,7 @@
 static struct stat standard_error;
 static bool have_standard_error;
 
-void pre_log_open(void)
+void pre_log_begin(void)
 {
 	have_standard_error = fstat(STDERR_FILENO, &standard_error) == 0;
 }

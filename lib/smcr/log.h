@@ -15,7 +15,7 @@
 	"outcome"
 
 /** Remember which file standard error is. Called once, before the program can have replaced it. */
-void pre_log_open(void);
+void pre_log_begin(void);
 
 /**
  * "smcr-run[PID]: fd 5 10.0.0.1:40000 > 10.0.0.2:80: TEXT". Does nothing without -v.

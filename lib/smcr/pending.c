@@ -31,7 +31,7 @@ static void count_fork(void)
 	atomic_fetch_add(&forks, 1);
 }
 
-void pre_pending_open(void)
+void pre_pending_begin(void)
 {
 	pthread_atfork(count_fork, count_fork, count_fork);
 }

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 /** Start to count forks. Called once. */
-void pre_pending_open(void);
+void pre_pending_begin(void);
 
 /** connect() has put a pair end at `fd`. */
 void pre_pending_add(int fd, uint64_t cookie);

@@ -27,9 +27,9 @@ bool pre_ready(void)
 	int saved = errno;
 	pre_next_find();
 	pre_settings_read();
-	pre_log_open();
-	pre_pending_open();
-	pre_unanswered_open();
+	pre_log_begin();
+	pre_pending_begin();
+	pre_unanswered_begin();
 	errno = saved;
 	atomic_store_explicit(&state, DONE, memory_order_release);
 	return true;

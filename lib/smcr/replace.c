@@ -127,7 +127,7 @@ static bool is_limited(const struct timeval *timeout)
 	return timeout->tv_sec || timeout->tv_usec;
 }
 
-/* @param fresh the socket has default values, so only others have to be set */
+/* @param fresh  `fd` has default values, so only others have to be set */
 static void apply(const struct pre_file_state *state, int fd, bool fresh)
 {
 	if (!fresh || is_limited(&state->receive_timeout))
@@ -217,21 +217,32 @@ static int move_number(int number, uint64_t cookie, int new_fd)
 	return rc;
 }
 
-int pre_replace(int fd, const struct pre_file_state *state, int new_fd, bool shared, bool fresh)
+/* The socket is at other numbers too, unless nobody else has it. */
+static void move_dups(int fd, uint64_t cookie, int new_fd)
 {
-	const uint64_t cookie = state->cookie;
-	const bool alone = pre_holders_of(fd) == PRE_HOLDERS_ALONE;
+	struct search search = search_dups(fd, cookie);
+	for (int n = next_dup(&search); n >= 0; n = next_dup(&search))
+		move_number(n, cookie, new_fd);
+}
+
+static bool is_still(int fd, uint64_t cookie)
+{
 	uint64_t now;
+	return pre_cookie(fd, &now) == 0 && now == cookie;
+}
+
+int pre_replace(int fd, const struct pre_file_state *state, int new_fd, enum pre_replacement kind)
+{
+	const bool alone = pre_holders_of(fd) == PRE_HOLDERS_ALONE;
+	const bool fresh = kind != PRE_REPLACE_BACK;
 	int rc = -ESTALE;
-	if (pre_cookie(fd, &now) == 0 && now == cookie) {
+	if (is_still(fd, state->cookie)) {
 		apply(state, new_fd, fresh);
-		rc = shared ? move_number(fd, cookie, new_fd) : put_at(fd, new_fd);
+		rc = kind == PRE_REPLACE_ACCEPTED ? put_at(fd, new_fd)
+						  : move_number(fd, state->cookie, new_fd);
 	}
-	if (rc == 0 && shared && !alone) {
-		struct search search = search_dups(fd, cookie);
-		for (int n = next_dup(&search); n >= 0; n = next_dup(&search))
-			move_number(n, cookie, new_fd);
-	}
+	if (rc == 0 && kind != PRE_REPLACE_ACCEPTED && !alone)
+		move_dups(fd, state->cookie, new_fd);
 	if (rc == 0 && fresh)
 		pre_path_expect(fd);
 	sys_close(new_fd);

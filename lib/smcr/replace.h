@@ -36,16 +36,22 @@ int pre_file_state(int fd, struct pre_file_state *ret_state);
 /** Restore the program's status flags after the daemon has let go of the socket. */
 void pre_restore_status(int fd, const struct pre_file_state *state);
 
+/** What takes the place of what: pre_replace(). */
+enum pre_replacement {
+	PRE_REPLACE_ACCEPTED,  /* a new pair end that of a TCP socket that accept() has just made,
+				  which has no duplicates and no epoll registrations */
+	PRE_REPLACE_CONNECTED, /* a new pair end that of a TCP socket, which may have both */
+	PRE_REPLACE_BACK,      /* a TCP socket that of a pair end, which may have both */
+};
+
 /**
  * Put `new_fd` in the place of the socket at `fd` and of its duplicates that pre_has_dup() would
- * find. `new_fd` is closed in any case.
- * @param state   settings of the socket that is replaced
- * @param shared  the socket may have duplicates and epoll registrations; false right after accept()
- * @param fresh   `new_fd` is a pair end that the daemon has just made
+ * find. `new_fd` is closed in any case: it is the caller's until now.
+ * @param state  settings of the socket that is replaced
  * @return 0; -ESTALE: `fd` is another file now; or an error of dup3(2). On failure nothing has
- *         changed
+ *         changed but the settings of `new_fd`
  */
-int pre_replace(int fd, const struct pre_file_state *state, int new_fd, bool shared, bool fresh);
+int pre_replace(int fd, const struct pre_file_state *state, int new_fd, enum pre_replacement kind);
 
 /**
  * Has the socket at `fd` another descriptor in this process? If the library has not seen socket()

@@ -13,7 +13,7 @@
 
 #define RENDEZVOUS_MS 60000 /* longest wait for a rendezvous: twice the daemon's limit */
 #define MEMORY_MS     1000  /* limit for MEMORY requests, which are made inside read() or write() */
-#define SHOW_MS       100   /* limit for what is told inside shutdown() */
+#define SHUTDOWN_MS   100   /* limit for what is told inside shutdown() */
 
 static int error_of(const struct pre_request *s)
 {
@@ -182,13 +182,13 @@ int pre_tell_sockopt(int fd, const struct ipc_sockopt *option)
 	return pre_request_tell(IPC_SOCKOPT_REQUEST, payload, len, fd, PRE_REPLY_MS);
 }
 
-void pre_show(int fd)
+void pre_tell_shutdown(int fd)
 {
 	const struct ipc_status_request request = { .flags = IPC_STATUS_LOOK };
 	uint8_t payload[8];
 	int len = ipc_encode_status_request(&request, payload, sizeof(payload));
 	if (!pre_stands_still(fd))
-		pre_request_tell(IPC_STATUS_REQUEST, payload, len, fd, SHOW_MS);
+		pre_request_tell(IPC_STATUS_REQUEST, payload, len, fd, SHUTDOWN_MS);
 }
 
 int pre_ask_memory(int fd, struct ipc_memory *ret_answer, int *ret_memfd)

@@ -87,11 +87,12 @@ int pre_ask_sockopt(int fd, struct ipc_sockopt *inout_option);
 int pre_tell_sockopt(int fd, const struct ipc_sockopt *option);
 
 /**
- * Show a pair end to the daemon, whose end cannot tell any more what was shut down once the program
- * has closed its own. Nobody waits for an answer: the request itself keeps the pair end open until
- * the daemon has looked. A daemon that stands still is not told.
+ * The program has called shutdown() on a pair end: show the pair end to the daemon, whose own end
+ * cannot tell any more what was shut down once the program has closed. Nobody waits for an answer:
+ * the request itself keeps the pair end open until the daemon has looked. A daemon that stands
+ * still is not told.
  */
-void pre_show(int fd);
+void pre_tell_shutdown(int fd);
 
 /**
  * Ask for the memory of a pair end (path.h).

@@ -28,6 +28,7 @@ static bool may_take_back(int fd, uint64_t cookie)
 	       pre_watch_complete(first) && pre_watch_complete(fd) && !pre_has_dup(fd, cookie);
 }
 
+/* Put the TCP socket in the place of the pair end. @param tcp  is closed in any case */
 static int take_back(int fd, int tcp)
 {
 	struct pre_file_state state;
@@ -37,7 +38,7 @@ static int take_back(int fd, int tcp)
 		return rc;
 	}
 	pre_pushing_restore(fd, tcp);
-	rc = pre_replace(fd, &state, tcp, true, false);
+	rc = pre_replace(fd, &state, tcp, PRE_REPLACE_BACK);
 	if (rc == 0)
 		pre_pending_drop(state.cookie);
 	return rc;
@@ -82,40 +83,56 @@ static void note_answer(int fd)
 		pre_unanswered_break(&name.peer);
 }
 
+/* The TCP socket has come with the answer and takes the place of the pair end.
+ * @param news  this process hears of the outcome for the first time */
+static int came_back(int fd, int tcp, const struct ipc_status *status, bool news)
+{
+	const bool failed = status->state == IPC_CONN_FAILED;
+	struct ipc_pair_name name;
+	const bool named = pre_pair_name(fd, &name) == 0;
+	/* Before, since the TCP socket of a connection that has failed does not know its peer. */
+	if (news && failed)
+		log_status(fd, status);
+	int rc = take_back(fd, tcp);
+	if (rc < 0)
+		return rc;
+	if (named && is_unanswered(status))
+		pre_unasked_plain(fd, &name.peer);
+	if (!failed)
+		pre_watch_forget(fd);
+	if (news && !failed)
+		log_status(fd, status);
+	return 0;
+}
+
+/* The outcome of connect() is known, and the pair end stays where it is. */
+static void settle(int fd, uint64_t cookie, const struct ipc_status *status, bool news)
+{
+	if (news && is_answered(status))
+		note_answer(fd);
+	pre_pending_drop(cookie);
+	pre_watch_forget(fd);
+	if (news)
+		log_status(fd, status);
+}
+
+/* @param may  the TCP socket may come back */
 static int status_of(int fd, uint64_t cookie, bool may, struct pre_status *ret_status)
 {
 	struct pre_status status = { 0 };
 	int tcp;
-	bool news = pre_pending_open_at(fd);
+	const bool news = pre_pending_open_at(fd);
 	int rc = pre_ask_status(fd, may ? IPC_STATUS_MAY_TAKE_BACK : 0, &status.ipc, &tcp);
 	if (rc < 0)
 		return rc;
-	if (tcp >= 0) {
-		struct ipc_pair_name name;
-		int named = pre_pair_name(fd, &name);
-		/* The TCP socket of a connection that has failed does not know its peer. */
-		if (news && status.ipc.state == IPC_CONN_FAILED) {
-			log_status(fd, &status.ipc);
-			news = false;
-		}
-		rc = take_back(fd, tcp);
-		if (rc < 0)
-			return rc;
-		status.taken_back = true;
-		if (named == 0 && is_unanswered(&status.ipc))
-			pre_unasked_plain(fd, &name.peer);
-		if (status.ipc.state != IPC_CONN_FAILED)
-			pre_watch_forget(fd);
-	} else if (status.ipc.state != IPC_CONN_CONNECTING) {
-		if (news && is_answered(&status.ipc))
-			note_answer(fd);
-		pre_pending_drop(cookie);
-		pre_watch_forget(fd);
-	}
-	if (news)
-		log_status(fd, &status.ipc);
-	*ret_status = status;
-	return 0;
+	status.taken_back = tcp >= 0;
+	if (status.taken_back)
+		rc = came_back(fd, tcp, &status.ipc, news);
+	else if (status.ipc.state != IPC_CONN_CONNECTING)
+		settle(fd, cookie, &status.ipc, news);
+	if (rc == 0)
+		*ret_status = status;
+	return rc;
 }
 
 int pre_status(int fd, struct pre_status *ret_status)

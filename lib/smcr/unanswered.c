@@ -153,6 +153,32 @@ static bool in_a_row(const struct place *place, uint64_t now)
 	return since(place, now) < (place->unasked ? 2 : 1) * INTERVAL_MS;
 }
 
+/* Make the place that of the server. @return false: it stays with another one, which is asked
+ * seldom at present */
+static bool take_place(struct place *place, uint64_t tag, uint64_t now)
+{
+	if (place->tag == tag)
+		return true;
+	if (place->streak == STREAK && in_a_row(place, now))
+		return false;
+	*place = (struct place){ .tag = tag };
+	return true;
+}
+
+/* @return true: smcrd has to be asked whether it really was the server that has not answered */
+static bool note_plain(struct place *place, uint64_t now)
+{
+	const bool row = in_a_row(place, now);
+	const bool due = place->unasked > 0 || (row && place->streak >= STREAK - 1);
+	if (!row)
+		place->streak = 1;
+	else if (place->streak < STREAK - 1) /* the last step is pre_unanswered_confirm() */
+		place->streak++;
+	place->asked = now & MASK(TIME_BITS);
+	place->unasked = 0;
+	return due;
+}
+
 bool pre_unanswered_plain(const union ipc_addr *to, uint64_t now, uint32_t *ret_number)
 {
 	const struct found found = find(to);
@@ -162,21 +188,10 @@ bool pre_unanswered_plain(const union ipc_addr *to, uint64_t now, uint32_t *ret_
 	uint64_t word = atomic_load(found.word);
 	for (;;) {
 		struct place place = unpack(word);
-		if (place.tag != found.tag) {
-			if (place.streak == STREAK && in_a_row(&place, now))
-				return false;
-			place = (struct place){ .tag = found.tag };
-		}
-		uint32_t number = place.unasked;
-		bool row = in_a_row(&place, now);
-		bool due = number > 0 || (row && place.streak >= STREAK - 1);
-		/* The last step is pre_unanswered_confirm(). */
-		if (!row)
-			place.streak = 1;
-		else if (place.streak < STREAK - 1)
-			place.streak++;
-		place.asked = now & MASK(TIME_BITS);
-		place.unasked = 0;
+		if (!take_place(&place, found.tag, now))
+			return false;
+		const uint32_t number = place.unasked;
+		const bool due = note_plain(&place, now);
 		if (!atomic_compare_exchange_weak(found.word, &word, pack(&place)))
 			continue;
 		if (place.streak == STREAK)
@@ -235,7 +250,7 @@ static void on_fork_in_child(void)
 		atomic_fetch_and(&places[i], ~MASK(UNASKED_BITS));
 }
 
-void pre_unanswered_open(void)
+void pre_unanswered_begin(void)
 {
 	pthread_atfork(NULL, NULL, on_fork_in_child);
 }

@@ -27,7 +27,7 @@
 #include "proto/ipc/ipc.h"
 
 /** Begin to notice forks: a child does not count its parent's connections again. Called once. */
-void pre_unanswered_open(void);
+void pre_unanswered_begin(void);
 
 /** Milliseconds of CLOCK_MONOTONIC_COARSE, some behind. No system call on the usual hosts. */
 uint64_t pre_unanswered_now(void);
