@@ -11,6 +11,7 @@
 
 #include "lib/preload/answers.h"
 #include "lib/preload/data.h"
+#include "lib/preload/data_pieces.h"
 #include "lib/preload/send_all.h"
 #include "lib/preload/wait_all.h"
 #include "lib/smcr/calls.h"

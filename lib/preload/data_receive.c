@@ -5,6 +5,8 @@
 #include <sched.h>
 
 #include "lib/preload/data.h"
+#include "lib/preload/data_pieces.h"
+#include "lib/preload/data_wait.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/path.h"
 #include "lib/smcr/sys.h"
@@ -138,7 +140,7 @@ static bool receive(int fd, const struct iovec *iov, int count, int flags, ssize
 	r.path = pre_path_get(fd);
 	if (!r.path)
 		return false;
-	ssize_t n = data_kept_error(r.path);
+	ssize_t n = pre_path_kept_error(r.path);
 	if (n == 0 && atomic_load_explicit(&r.path->reads_outside, memory_order_relaxed))
 		n = -EAGAIN;
 	else if (n == 0)
@@ -172,7 +174,7 @@ static void keep_error(int fd, int error)
 	struct pre_path *path = pre_path_get(fd);
 	if (!path)
 		return;
-	data_keep_error(path, error);
+	pre_path_keep_error(path, error);
 	pre_path_put(path);
 }
 

@@ -10,6 +10,8 @@
 #include <sys/param.h>
 
 #include "lib/preload/data.h"
+#include "lib/preload/data_pieces.h"
+#include "lib/preload/data_wait.h"
 #include "lib/preload/send_all.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/path.h"
@@ -347,11 +349,11 @@ static ssize_t write_source(struct writing *w)
 	w->path = pre_path_get(w->fd);
 	if (!w->path)
 		return 0;
-	w->error = data_kept_error(w->path);
+	w->error = pre_path_kept_error(w->path);
 	if (!w->error && !atomic_load_explicit(&w->path->writes_outside, memory_order_relaxed))
 		write_all(w);
 	if (w->source.done > 0)
-		data_keep_error(w->path, w->error);
+		pre_path_keep_error(w->path, w->error);
 	if (w->path)
 		pre_path_put(w->path);
 	if (w->source.done > 0)

@@ -9,7 +9,8 @@
 #include <sys/param.h>
 #include <sys/socket.h>
 
-#include "lib/preload/data.h"
+#include "lib/preload/data_pieces.h"
+#include "lib/preload/data_wait.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/sys.h"

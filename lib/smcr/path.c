@@ -305,3 +305,18 @@ void pre_path_writes_outside(int fd)
 	atomic_store(&path->writes_outside, true);
 	pre_path_put(path);
 }
+
+/* ---- a reset that the next call reports */
+
+void pre_path_keep_error(struct pre_path *path, int error)
+{
+	if (path && error == -ECONNRESET)
+		atomic_store(&path->error, -error);
+}
+
+int pre_path_kept_error(struct pre_path *path)
+{
+	if (atomic_load_explicit(&path->error, memory_order_relaxed) == 0)
+		return 0;
+	return -atomic_exchange(&path->error, 0);
+}

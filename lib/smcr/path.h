@@ -123,6 +123,14 @@ void pre_path_reads_outside(int fd);
 /** The program has shut down writing: the kernel reports that. @param fd any */
 void pre_path_writes_outside(int fd);
 
+/** Keep a reset that the kernel reported to a call which had moved bytes already. The kernel does
+ * not report it again, so the next call does. @param path  may be NULL: nothing is kept
+ * @param error  negative errno; any other error than ECONNRESET is ignored, since the kernel
+ * reports it again */
+void pre_path_keep_error(struct pre_path *path, int error);
+/** Take a kept error. @return negative errno; 0: none */
+int pre_path_kept_error(struct pre_path *path);
+
 /**
  * Enter memory that the daemon has granted for a pair end.
  * @param memfd  stays open and the caller's

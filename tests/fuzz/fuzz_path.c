@@ -55,7 +55,8 @@ static int yield_to_nobody(void)
 #define clock_gettime look_at_clock
 #define sys_poll_one  poll_at_once
 #define sched_yield   yield_to_nobody
-#include "lib/preload/data.c"
+#include "lib/preload/data_pieces.c"
+#include "lib/preload/data_wait.c"
 #include "lib/preload/data_receive.c" /* with the atomic operations of meddle.h */
 #undef KNOWN_FLAGS
 #include "lib/preload/data_send.c"

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/preload/data.h"
+#include "lib/preload/data_wait.h"
 
 #include <limits.h>
 #include <sched.h>
-#include <sys/param.h>
-#include <sys/socket.h>
 
 #include "lib/smcr/path.h"
 #include "lib/smcr/sys.h"
@@ -14,57 +12,6 @@
 #define VAIN_MOST 9 /* after so many times in vain, one call in 512 still polls */
 /* For how many calls a descriptor found non-blocking is not asked again. */
 #define SKIP_NONBLOCKING 255
-
-size_t data_length(const struct iovec *iov, int count)
-{
-	size_t sum = 0;
-	if (count <= 0 || count > IOV_MAX || data_is_nowhere(iov))
-		return 0;
-	for (int i = 0; i < count; i++) {
-		if (iov[i].iov_len > SSIZE_MAX - sum)
-			return 0;
-		sum += iov[i].iov_len;
-	}
-	return sum;
-}
-
-bool data_message_readable(const struct msghdr *msg)
-{
-	return sys_is_readable(msg, sizeof(*msg)) && msg->msg_iovlen > 0 &&
-	       msg->msg_iovlen <= IOV_MAX &&
-	       sys_is_readable(msg->msg_iov, msg->msg_iovlen * sizeof(*msg->msg_iov));
-}
-
-size_t data_slice(const struct iovec *iov, int count, size_t at, size_t len,
-		  struct iovec ret_iov[DATA_PIECES], size_t *ret_count)
-{
-	size_t sum = 0, n = 0;
-	for (int i = 0; i < count && sum < len && n < DATA_PIECES; i++) {
-		if (at >= iov[i].iov_len) {
-			at -= iov[i].iov_len;
-			continue;
-		}
-		size_t size = MIN(iov[i].iov_len - at, len - sum);
-		ret_iov[n++] = (struct iovec){ (uint8_t *)iov[i].iov_base + at, size };
-		sum += size;
-		at = 0;
-	}
-	*ret_count = n;
-	return sum;
-}
-
-void data_keep_error(struct pre_path *path, int error)
-{
-	if (path && error == -ECONNRESET)
-		atomic_store(&path->error, -error);
-}
-
-int data_kept_error(struct pre_path *path)
-{
-	if (atomic_load_explicit(&path->error, memory_order_relaxed) == 0)
-		return 0;
-	return -atomic_exchange(&path->error, 0);
-}
 
 bool data_is_nonblocking(int fd)
 {
