@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A reader of the library: takes the bytes of the pair first, then those of the memory
- * (proto/path/receive.h). */
+/*
+ * A reader of the library: takes the bytes of the pair first, then those of the memory
+ * (proto/path/receive.h). One call goes through these functions, the outermost first:
+ *
+ *     data_receive()      leaves to the kernel what only the kernel can do; MSG_WAITALL part by
+ * part receive()           finds the memory of the descriptor look_past_head()    waits a moment
+ * while the daemon forwards a head look_at_work()      says that a reader is at work, so that the
+ * daemon forwards none look_polling()      if nothing was there: polls the memory for a while
+ *     look()              takes what is in the pair and in the memory now
+ */
 #include <pthread.h>
 #include <sched.h>
 
@@ -43,7 +51,8 @@ static void copy_out(const struct reading *r, size_t at, uint64_t pos, uint32_t 
 	}
 }
 
-/* Read the pair without waiting. @return bytes; 0 also if the pair is empty; or a negative errno */
+/* Read the pair without waiting. @return bytes; 0: it is empty, or at the end of the stream, which
+ * the daemon reports there when nothing is left in the memory; or a negative errno */
 static int take_head(const struct reading *r)
 {
 	struct msghdr msg = { .msg_iov = (struct iovec *)r->iov, .msg_iovlen = (size_t)r->count };
@@ -89,7 +98,7 @@ static bool is_there(void *arg)
 
 /* look() found nothing: if the call may block, poll for a while.
  * @return as look() */
-static ssize_t look_for_long(const struct reading *r)
+static ssize_t look_polling(const struct reading *r)
 {
 	struct pre_path_spin *state = &r->path->receive;
 	if (r->flags & MSG_DONTWAIT || !data_may_spin(state, r->fd))
@@ -101,8 +110,9 @@ static ssize_t look_for_long(const struct reading *r)
 	return data_spin(state, is_there, (void *)(uintptr_t)r) ? look(r) : -EAGAIN;
 }
 
-/* @return as look() */
-static ssize_t look_longer(const struct reading *r)
+/* Look as a reader at work. If bytes came while the daemon waited for this reader, it has forwarded
+ * none, so they are looked for again. @return as look() */
+static ssize_t look_at_work(const struct reading *r)
 {
 	struct path_page *page = pre_path_page(r->path);
 	ssize_t n = -EAGAIN;
@@ -111,7 +121,7 @@ static ssize_t look_longer(const struct reading *r)
 		path_reader_begin(page);
 		n = look(r);
 		if (n == -EAGAIN)
-			n = look_for_long(r);
+			n = look_polling(r);
 		more = path_reader_end(page) && n == -EAGAIN;
 	}
 	return n;
@@ -121,16 +131,17 @@ static ssize_t look_longer(const struct reading *r)
  * neither in the pair nor in the memory, but FIONREAD may have told the program of them. @return as
  * look(), except for -EALREADY
  */
-static ssize_t read_memory(const struct reading *r)
+static ssize_t look_past_head(const struct reading *r)
 {
-	ssize_t n = look_longer(r);
+	ssize_t n = look_at_work(r);
 	for (int i = 0; i < HEAD_YIELDS && n == -EALREADY; i++) {
 		sched_yield();
-		n = look_longer(r);
+		n = look_at_work(r);
 	}
 	return n == -EALREADY ? -EAGAIN : n;
 }
 
+/* As data_receive(), but without MSG_WAITALL, and `*ret` is bytes or a negative errno. */
 static bool receive(int fd, const struct iovec *iov, int count, int flags, ssize_t *ret)
 {
 	struct reading r = { .fd = fd, .iov = iov, .count = count, .flags = flags };
@@ -144,7 +155,7 @@ static bool receive(int fd, const struct iovec *iov, int count, int flags, ssize
 	if (n == 0 && atomic_load_explicit(&r.path->reads_outside, memory_order_relaxed))
 		n = -EAGAIN;
 	else if (n == 0)
-		n = read_memory(&r);
+		n = look_past_head(&r);
 	pre_path_put(r.path);
 	if (n == -ENOTSOCK || n == -EBADF)
 		pre_path_forget(fd); /* the number has another file now */

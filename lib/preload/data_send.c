@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A writer of the library: writes into the memory while nothing is queued in the pair
- * (proto/path/send.h). */
+/*
+ * A writer of the library: writes into the memory while nothing is queued in the pair
+ * (proto/path/send.h). write_all() has one call, in parts, each written under the lock:
+ *
+ *     into the memory          as long as it has room and the pair is empty
+ *     polling                  when it is full: does the daemon make room in a moment?
+ *     into the pair (`pour`)   if not: until the pair is unwritable, so that the kernel can wait
+ *     waiting for the pair     then the call begins anew with the memory, or ends with what it has
+ *
+ * Where the memory cannot be used any more (OUTSIDE), the kernel writes the rest (write_rest()).
+ */
 #include <limits.h>
 #include <linux/sockios.h>
 #include <poll.h>
@@ -29,8 +38,8 @@ struct source {
 	const struct iovec *iov; /* NULL: a file is the source */
 	int count;
 	int file;
-	off_t offset;
-	size_t done, left;
+	off_t offset;      /* in the file, where the call begins */
+	size_t done, left; /* bytes of the call */
 };
 
 /* One call. */
@@ -39,10 +48,10 @@ struct writing {
 	int flags;
 	struct pre_path *path;
 	struct source source;
-	bool pour;     /* write the rest into the pair */
-	size_t poured; /* since `pour` was set */
-	int64_t began; /* to wait; 0: not yet */
-	int error;     /* last error of the kernel, negative errno */
+	bool pour;     /* write into the pair until it is unwritable */
+	size_t poured; /* bytes since `pour` was set */
+	int64_t began; /* when the first wait began, sys_now_ms(); 0: none has begun */
+	int error;     /* last error of the kernel, negative errno; 0: none */
 };
 
 /* Result of writing a part. */
@@ -76,32 +85,43 @@ static ssize_t read_file(const struct source *source, size_t skip, void *buf, si
 	return n;
 }
 
-/* Copy the next `len` bytes into the ring. @return how many there were */
-static uint32_t copy_in(const struct writing *w, uint64_t pos, uint32_t len)
+/* Copy the next `len` bytes, which the pieces have, into the ring. */
+static uint32_t copy_pieces(const struct writing *w, uint64_t pos, uint32_t len)
 {
 	const struct path_ring *ring = &w->path->layout.send;
-	uint8_t *memory = w->path->memory;
 	uint32_t sum = 0;
 	while (sum < len) {
 		struct iovec iov[DATA_PIECES];
 		size_t count;
-		if (w->source.iov) {
-			slice(&w->source, sum, len - sum, iov, &count);
-			for (size_t i = 0; i < count; i++) {
-				uint32_t n = (uint32_t)iov[i].iov_len;
-				path_ring_put(memory, ring, pos + sum, iov[i].iov_base, n);
-				sum += n;
-			}
-			continue;
+		slice(&w->source, sum, len - sum, iov, &count);
+		for (size_t i = 0; i < count; i++) {
+			uint32_t n = (uint32_t)iov[i].iov_len;
+			path_ring_put(w->path->memory, ring, pos + sum, iov[i].iov_base, n);
+			sum += n;
 		}
-		uint32_t run = path_ring_run(ring, pos + sum, len - sum);
+	}
+	return sum;
+}
+
+static uint32_t copy_file(const struct writing *w, uint64_t pos, uint32_t len)
+{
+	const struct path_ring *ring = &w->path->layout.send;
+	uint32_t sum = 0;
+	while (sum < len) {
+		uint8_t *at = w->path->memory + path_ring_place(ring, pos + sum);
 		ssize_t n =
-			read_file(&w->source, sum, memory + path_ring_place(ring, pos + sum), run);
+			read_file(&w->source, sum, at, path_ring_run(ring, pos + sum, len - sum));
 		if (n <= 0)
 			break;
 		sum += (uint32_t)n;
 	}
 	return sum;
+}
+
+/* Copy the next `len` bytes into the ring. @return how many there were */
+static uint32_t copy_in(const struct writing *w, uint64_t pos, uint32_t len)
+{
+	return w->source.iov ? copy_pieces(w, pos, len) : copy_file(w, pos, len);
 }
 
 static void advance(struct source *source, size_t n)
@@ -132,23 +152,32 @@ static int push_parted(struct writing *w, struct iovec *iov, size_t count, size_
 	return rc == 1 ? n + 1 : n > 0 ? n : rc;
 }
 
+/* The next bytes for the pair, at most `len`.
+ * @param buf      room for bytes of a file
+ * @param ret_iov  pieces of memory that have them
+ * @return how many; 0 or a negative errno: the file has no more, or cannot be read */
+static ssize_t next_bytes(const struct writing *w, size_t len, uint8_t buf[FILE_PART],
+			  struct iovec ret_iov[DATA_PIECES], size_t *ret_count)
+{
+	len = MIN(len, w->source.left);
+	if (w->source.iov)
+		return (ssize_t)slice(&w->source, 0, len, ret_iov, ret_count);
+	ssize_t n = read_file(&w->source, 0, buf, MIN(len, FILE_PART));
+	ret_iov[0] = (struct iovec){ buf, n > 0 ? (size_t)n : 0 };
+	*ret_count = 1;
+	return n;
+}
+
+/* Write the next bytes into the pair, at most `len`. */
 static enum outcome pour(struct writing *w, size_t len)
 {
 	struct iovec iov[DATA_PIECES];
 	uint8_t buf[FILE_PART];
-	size_t count = 1;
-	if (len > w->source.left)
-		len = w->source.left;
-	if (w->source.iov) {
-		len = slice(&w->source, 0, len, iov, &count);
-	} else {
-		ssize_t n = read_file(&w->source, 0, buf, len < sizeof(buf) ? len : sizeof(buf));
-		if (n <= 0)
-			return ENDED;
-		len = (size_t)n;
-		iov[0] = (struct iovec){ buf, len };
-	}
-	int rc = push_parted(w, iov, count, len);
+	size_t count;
+	ssize_t n = next_bytes(w, len, buf, iov, &count);
+	if (n <= 0)
+		return ENDED;
+	int rc = push_parted(w, iov, count, (size_t)n);
 	if (rc == -EAGAIN)
 		return FULL;
 	if (rc <= 0) {
@@ -310,6 +339,13 @@ static void write_rest(struct writing *w)
 	}
 }
 
+/* Does the daemon make room in the memory while this call polls for it? */
+static bool room_comes_soon(struct writing *w, bool waits)
+{
+	return waits && data_may_spin(&w->path->send, w->fd) &&
+	       data_spin(&w->path->send, has_room, w);
+}
+
 /* The memory is full, or the pair is not empty. First poll for a while whether that changes. Then
  * fill the pair until it is not writable, before anybody waits for it.
  * @return false: the call ends here */
@@ -318,8 +354,7 @@ static bool make_room(struct writing *w, bool pair_full)
 	const bool waits = data_may_wait(w->fd, w->flags);
 	if (!w->pour) {
 		w->poured = 0;
-		w->pour = !waits || !data_may_spin(&w->path->send, w->fd) ||
-			  !data_spin(&w->path->send, has_room, w);
+		w->pour = !room_comes_soon(w, waits);
 		return true;
 	}
 	if (!pair_full && w->poured < w->path->part)
