@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The functions that programs call instead of the C library's (GEN-1), but for those that move data
- * (data_names.c), those that descriptors come and go with (descriptors.c), and those that start
+ * (data_calls.c), those that descriptors come and go with (descriptors.c), and those that start
  * programs (exec.c).
  *
  * Each keeps the C library's contract: -1 and errno on failure, errno untouched on success. What it
- * does with a pair end is what it does with a TCP socket (SOCK-1).
+ * does with a pair end is what it does with a TCP socket (SOCK-1). The work is done by its namesake
+ * in lib/smcr (calls.h), which returns a negative errno.
+ *
+ * Where pre_ready() is false the library is just being begun, by a constructor or an allocator that
+ * opens a socket: the call is the kernel's.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -31,6 +35,7 @@ static enum pre_policy policy(void)
 	return pre_settings.require ? PRE_REQUIRE : PRE_PREFER;
 }
 
+/* What the core has returned, in the form of the C library. */
 static int finish(int rc, int saved_errno)
 {
 	errno = rc < 0 ? -rc : saved_errno;

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The interposed functions of the data path. A descriptor without memory costs one load here.
- * Unusual calls go to the kernel unchanged, which is always right.
+ * The interposed functions that move data. Each tries these ways in turn:
+ *
+ *     data_receive(), data_send()     through shared memory (data.h), if the descriptor may have
+ * some: pre_path_concerns(), which costs one load
+ *     .._unshared(), .._to_pair()     through the kernel, part by part or with TCP's answer where a
+ *                                     Unix socket has another (wait_all.h, send_all.h, answers.h)
+ *     pre_next                        the program's call as it is, which is always right
  */
 #include <errno.h>
 #include <sys/sendfile.h>
@@ -17,10 +22,10 @@
 #include "lib/smcr/calls.h"
 #include "lib/smcr/holders.h"
 #include "lib/smcr/next.h"
-#include "lib/smcr/ready.h"
-#include "lib/smcr/settings.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/path.h"
+#include "lib/smcr/ready.h"
+#include "lib/smcr/settings.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -52,9 +57,11 @@ static bool is_unusual(int flags)
 	return flags & (MSG_ERRQUEUE | MSG_TRUNC);
 }
 
-/* read() stays read() where nothing is unusual: a program may have forbidden itself other system
+/* Receiving where no shared memory is used: any descriptor comes here.
+ *
+ * read() stays read() where nothing is unusual: a program may have forbidden itself other system
  * calls. */
-static ssize_t kernel_read(int fd, void *buf, size_t len)
+static ssize_t read_unshared(int fd, void *buf, size_t len)
 {
 	struct iovec iov = one(buf, len);
 	const struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
@@ -67,13 +74,13 @@ EXPORT ssize_t read(int fd, void *buf, size_t len)
 	struct iovec iov = one(buf, len);
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		n = kernel_read(fd, buf, len);
+		n = read_unshared(fd, buf, len);
 	else if (!data_receive(fd, &iov, 1, 0, &n))
-		n = moved(fd, kernel_read(fd, buf, len));
+		n = moved(fd, read_unshared(fd, buf, len));
 	return received(fd, n);
 }
 
-static ssize_t kernel_readv(int fd, const struct iovec *iov, int count)
+static ssize_t readv_unshared(int fd, const struct iovec *iov, int count)
 {
 	const struct msghdr msg = { .msg_iov = (struct iovec *)(uintptr_t)iov,
 				    .msg_iovlen = (size_t)count };
@@ -85,13 +92,13 @@ EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
 {
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		n = kernel_readv(fd, iov, count);
+		n = readv_unshared(fd, iov, count);
 	else if (!data_receive(fd, iov, count, 0, &n))
-		n = moved(fd, kernel_readv(fd, iov, count));
+		n = moved(fd, readv_unshared(fd, iov, count));
 	return received(fd, n);
 }
 
-static ssize_t kernel_recv(int fd, void *buf, size_t len, int flags)
+static ssize_t recv_unshared(int fd, void *buf, size_t len, int flags)
 {
 	struct iovec iov = one(buf, len);
 	const struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
@@ -106,14 +113,14 @@ EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
 	struct iovec iov = one(buf, len);
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		n = kernel_recv(fd, buf, len, flags);
+		n = recv_unshared(fd, buf, len, flags);
 	else if (!data_receive(fd, &iov, 1, flags, &n))
-		n = moved(fd, kernel_recv(fd, buf, len, flags));
+		n = moved(fd, recv_unshared(fd, buf, len, flags));
 	return received(fd, n);
 }
 
-static ssize_t kernel_recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *addr,
-			       socklen_t *addr_len)
+static ssize_t recvfrom_unshared(int fd, void *buf, size_t len, int flags, struct sockaddr *addr,
+				 socklen_t *addr_len)
 {
 	struct iovec iov = one(buf, len);
 	const struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
@@ -131,7 +138,7 @@ EXPORT ssize_t recvfrom(int fd, void *restrict buf, size_t len, int flags, __SOC
 {
 	if (!addr.__sockaddr__)
 		return recv(fd, buf, len, flags);
-	ssize_t n = kernel_recvfrom(fd, buf, len, flags, addr.__sockaddr__, addr_len);
+	ssize_t n = recvfrom_unshared(fd, buf, len, flags, addr.__sockaddr__, addr_len);
 	return received(fd, moved(fd, n));
 }
 
@@ -204,7 +211,7 @@ static bool receive_message(int fd, struct msghdr *msg, int flags, ssize_t *ret)
 	return true;
 }
 
-static ssize_t kernel_recvmsg(int fd, struct msghdr *msg, int flags)
+static ssize_t recvmsg_unshared(int fd, struct msghdr *msg, int flags)
 {
 	ssize_t n;
 	if (receive_message(fd, msg, flags, &n))
@@ -221,7 +228,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 	if (pre_path_concerns(fd) && is_plain(msg) && msg->msg_iovlen <= INT32_MAX &&
 	    data_receive(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
 		return received(fd, bytes_only(msg, n));
-	return received(fd, moved(fd, kernel_recvmsg(fd, msg, flags)));
+	return received(fd, moved(fd, recvmsg_unshared(fd, msg, flags)));
 }
 
 /* Programs compiled with _FORTIFY_SOURCE call these. */
