@@ -76,19 +76,20 @@ static void keep_settings(void)
 {
 	const char *socket = secure_getenv(IPC_SOCKET_ENV);
 	const size_t name_len = sizeof(IPC_SOCKET_ENV "=") - 1;
+	size_t count = 0; /* at most ENVIRONMENT_SETTINGS */
 	if (socket && strlen(socket) < PATH_MAX) {
 		memcpy(start.socket, IPC_SOCKET_ENV "=", name_len);
 		memcpy(start.socket + name_len, socket, strlen(socket) + 1);
-		start.ours.settings[0] = start.socket;
+		start.ours.settings[count++] = start.socket;
 	}
 	if (pre_settings.require)
-		start.ours.settings[1] = PRE_REQUIRE_ENV "=1";
+		start.ours.settings[count++] = PRE_REQUIRE_ENV "=1";
 	if (pre_settings.verbose)
-		start.ours.settings[2] = PRE_VERBOSE_ENV "=1";
+		start.ours.settings[count++] = PRE_VERBOSE_ENV "=1";
 	if (pre_settings.sharing == PRE_SHARING_YES)
-		start.ours.settings[3] = PRE_SHARED_ENV "=yes";
+		start.ours.settings[count++] = PRE_SHARED_ENV "=yes";
 	else if (pre_settings.sharing == PRE_SHARING_ALWAYS)
-		start.ours.settings[3] = PRE_SHARED_ENV "=always";
+		start.ours.settings[count++] = PRE_SHARED_ENV "=always";
 }
 
 /* Runs after the constructor of next.c, which reads the settings of smcr-run. */

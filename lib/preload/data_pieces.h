@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file data_pieces.h
- * The pieces of memory of a call that moves data, as readv() and sendmsg() have them. The list
- * itself may be the program's, which must be readable where nothing else is said.
+ * The pieces of memory of a call that moves data, as readv() and sendmsg() have them. Only the list
+ * is read here, never the pieces. The program's list is not looked at before: if it cannot be read,
+ * that is a fault (docs/sockets.md), but for what data_is_nowhere() and data_message_readable()
+ * find.
  *
  * Async-signal-safe and thread safe.
  */
@@ -23,7 +25,8 @@
 size_t data_slice(const struct iovec *iov, int count, size_t at, size_t len,
 		  struct iovec ret_iov[DATA_PIECES], size_t *ret_count);
 
-/** The sum of the lengths. @return 0: the kernel has to report what is wrong */
+/** The sum of the lengths. @return 0: there are no bytes, too many pieces, or the list is nowhere:
+ * the kernel has to report what is wrong */
 size_t data_length(const struct iovec *iov, int count);
 
 /** Is this an address that no program has? To ask costs nothing, as in calls that move data. */

@@ -7,13 +7,20 @@
 #include "lib/smcr/sys.h"
 
 #define BUCKETS 4096 /* descriptors below this have a bucket of their own */
-#define FREE    0ULL
-#define BUSY                                                                                       \
-	UINT64_MAX /* being filled; left behind by a fork in that moment: lost to the child        \
-		    */
+
+/*
+ * The key of a slot is that of a registration (key_of()), or one of these. A slot is filled while
+ * it is BUSY, so that nobody takes half an entry for a whole one:
+ *
+ *     FREE, or a key  -- seize() -->  BUSY  -- fill() -->  a key  -- drop, forget -->  FREE
+ *
+ * If a process forks while another thread fills a slot, that slot is lost to the child.
+ */
+#define FREE 0ULL
+#define BUSY UINT64_MAX
 
 struct slot {
-	_Atomic uint64_t key; /* written last and cleared first */
+	_Atomic uint64_t key; /* the other members count only while this is a registration's */
 	_Atomic uint64_t cookie;
 	_Atomic uint64_t data;
 	_Atomic uint32_t events;

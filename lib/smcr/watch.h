@@ -24,20 +24,23 @@ struct pre_watch {
 	struct epoll_event event;
 };
 
-/** EPOLL_CTL_ADD has succeeded. @param cookie cookie of the socket at `fd` */
+/** EPOLL_CTL_ADD has succeeded. If the table has no place for that, pre_watch_complete() is false
+ * from now on. @param cookie  pre_cookie() of the socket at `fd` */
 void pre_watch_set(int epfd, int fd, uint64_t cookie, const struct epoll_event *event);
 
 /** EPOLL_CTL_MOD has succeeded. Does nothing if there is no entry. Like pre_watch_drop() it finds
  * an entry that was made by another number of the same epoll instance. */
 void pre_watch_change(int epfd, int fd, const struct epoll_event *event);
 
-/** EPOLL_CTL_DEL has succeeded, or the number has another file now. */
+/** EPOLL_CTL_DEL has succeeded, or `fd` is another file now. */
 void pre_watch_drop(int epfd, int fd);
 
 /** Remove all entries of this descriptor. */
 void pre_watch_forget(int fd);
 
-/** @return how many registrations of the socket are remembered, at most PRE_WATCH_MAX */
+/** The registrations of the socket at `fd` that are remembered. The kernel may not have all of them
+ * any more. @param cookie  pre_cookie() of the socket: entries of an earlier file of that number do
+ * not count. @return how many, at most PRE_WATCH_MAX */
 size_t pre_watch_list(int fd, uint64_t cookie, struct pre_watch ret_list[PRE_WATCH_MAX]);
 
 /** False: the table had no place for a registration that may be of this descriptor, so the socket
