@@ -3,7 +3,7 @@
  * @file holders.h
  * Who else may have a socket or pair end of this process: other descriptors of the process, or
  * other processes. A socket that nobody else has can be replaced without a search for duplicates
- * (replace.h).
+ * (dups.h).
  *
  * A table by descriptor number, which path.c keeps up to date as descriptors come and go: of fixed
  * size and without locks, usable in signal handlers and by any number of threads. Numbers of

@@ -1,90 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/smcr/replace.h"
 
-#include <limits.h>
-
+#include "lib/smcr/dups.h"
 #include "lib/smcr/holders.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/path.h"
 #include "lib/smcr/sys.h"
 #include "lib/smcr/watch.h"
-
-#define DUP_LOWEST 128 /* descriptors below this are looked at */
-#define DUP_AROUND 16  /* so are this many before and after the socket's */
-
-/* ---- dups */
-
-/** @return the next number above `after` that may be a dup of `fd`, or -1 at the end */
-static int next_candidate(int fd, int after)
-{
-	int next = after + 1;
-	if (next >= DUP_LOWEST && next < fd - DUP_AROUND)
-		next = fd - DUP_AROUND;
-	if (next == fd)
-		next++;
-	return next < DUP_LOWEST || next <= fd + DUP_AROUND ? next : -1;
-}
-
-/* How many descriptors the process has; INT_MAX if the kernel (before 6.2) does not tell, or /proc
- * cannot be seen. */
-static int count_open(void)
-{
-	struct stat st;
-	int rc = sys_stat("/proc/thread-self/fd", &st);
-	return rc == 0 && st.st_size > 0 && st.st_size < INT_MAX ? (int)st.st_size : INT_MAX;
-}
-
-/* A search for the duplicates of a socket. Most processes have few descriptors, so the search ends
- * when as many were seen. */
-struct search {
-	int fd;
-	uint64_t cookie;
-	int at;
-	int open, seen;
-};
-
-static struct search search_dups(int fd, uint64_t cookie)
-{
-	return (struct search){
-		.fd = fd, .cookie = cookie, .at = -1, .open = count_open(), .seen = 1
-	};
-}
-
-/* Have all descriptors been seen? Other threads may have opened some meanwhile, so they are counted
- * again. */
-static bool seen_all(struct search *search)
-{
-	if (search->seen >= search->open)
-		search->open = count_open();
-	return search->seen >= search->open;
-}
-
-/** @return the next duplicate; -1: there are no more */
-static int next_dup(struct search *search)
-{
-	while (!seen_all(search)) {
-		uint64_t cookie;
-		search->at = next_candidate(search->fd, search->at);
-		if (search->at < 0)
-			return -1;
-		int rc = pre_cookie(search->at, &cookie);
-		if (rc != -EBADF)
-			search->seen++;
-		if (rc == 0 && cookie == search->cookie)
-			return search->at;
-	}
-	return -1;
-}
-
-bool pre_has_dup(int fd, uint64_t cookie)
-{
-	if (pre_holders_of(fd) == PRE_HOLDERS_ALONE)
-		return false;
-	if (pre_holders_of(fd) == PRE_HOLDERS_PASSED)
-		return true;
-	struct search search = search_dups(fd, cookie);
-	return next_dup(&search) >= 0;
-}
 
 /* ---- what belongs to the file */
 
@@ -173,7 +95,7 @@ static bool is_listed(int epfd, const struct pre_watch *watches, size_t count)
 static int unwatch_elsewhere(int number, const struct pre_watch *watches, size_t count)
 {
 	struct epoll_event unused;
-	for (int n = next_candidate(number, -1); n >= 0; n = next_candidate(number, n))
+	for (int n = pre_dups_candidate(number, -1); n >= 0; n = pre_dups_candidate(number, n))
 		if (!is_listed(n, watches, count) &&
 		    sys_epoll_ctl(n, EPOLL_CTL_DEL, number, &unused) == 0)
 			return n;
@@ -220,8 +142,8 @@ static int move_number(int number, uint64_t cookie, int new_fd)
 /* The socket is at other numbers too, unless nobody else has it. */
 static void move_dups(int fd, uint64_t cookie, int new_fd)
 {
-	struct search search = search_dups(fd, cookie);
-	for (int n = next_dup(&search); n >= 0; n = next_dup(&search))
+	struct pre_dups dups = pre_dups_begin(fd, cookie);
+	for (int n = pre_dups_next(&dups); n >= 0; n = pre_dups_next(&dups))
 		move_number(n, cookie, new_fd);
 }
 

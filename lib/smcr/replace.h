@@ -38,26 +38,22 @@ void pre_restore_status(int fd, const struct pre_file_state *state);
 
 /** What takes the place of what: pre_replace(). */
 enum pre_replacement {
-	PRE_REPLACE_ACCEPTED,  /* a new pair end that of a TCP socket that accept() has just made,
-				  which has no duplicates and no epoll registrations */
-	PRE_REPLACE_CONNECTED, /* a new pair end that of a TCP socket, which may have both */
-	PRE_REPLACE_BACK,      /* a TCP socket that of a pair end, which may have both */
+	/** A new pair end replaces a TCP socket that accept() has just made, and that has neither
+	 * duplicates nor epoll registrations. */
+	PRE_REPLACE_ACCEPTED,
+	/** A new pair end replaces a TCP socket that may have both. */
+	PRE_REPLACE_CONNECTED,
+	/** The TCP socket replaces a pair end that may have both. */
+	PRE_REPLACE_BACK,
 };
 
 /**
- * Put `new_fd` in the place of the socket at `fd` and of its duplicates that pre_has_dup() would
- * find. `new_fd` is closed in any case: it is the caller's until now.
+ * Put `new_fd` in the place of the socket at `fd` and of its duplicates that dups.h finds. `new_fd`
+ * is closed in any case: it is the caller's until now.
  * @param state  settings of the socket that is replaced
  * @return 0; -ESTALE: `fd` is another file now; or an error of dup3(2). On failure nothing has
  *         changed but the settings of `new_fd`
  */
 int pre_replace(int fd, const struct pre_file_state *state, int new_fd, enum pre_replacement kind);
-
-/**
- * Has the socket at `fd` another descriptor in this process? If the library has not seen socket()
- * and every dup(), it looks at the lowest numbers, where dup() usually puts them, and at those
- * around `fd`. Looking at all would make connections slower the more descriptors there are.
- */
-bool pre_has_dup(int fd, uint64_t cookie);
 
 #endif

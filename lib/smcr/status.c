@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/smcr/dups.h"
 #include "lib/smcr/log.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/pending.h"
@@ -25,7 +26,7 @@ static bool may_take_back(int fd, uint64_t cookie)
 	int first;
 	return pre_sees_calls && pre_pending_is_ours(cookie, &first) &&
 	       (first == fd || pre_watch_list(first, cookie, unused) == 0) &&
-	       pre_watch_complete(first) && pre_watch_complete(fd) && !pre_has_dup(fd, cookie);
+	       pre_watch_complete(first) && pre_watch_complete(fd) && !pre_dups_any(fd, cookie);
 }
 
 /* Put the TCP socket in the place of the pair end. @param tcp  is closed in any case */
@@ -156,7 +157,7 @@ int pre_status_taking_back(int fd, struct pre_status *ret_status)
 {
 	uint64_t cookie;
 	int rc = pre_cookie(fd, &cookie);
-	return rc < 0 ? rc : status_of(fd, cookie, !pre_has_dup(fd, cookie), ret_status);
+	return rc < 0 ? rc : status_of(fd, cookie, !pre_dups_any(fd, cookie), ret_status);
 }
 
 int pre_status_disconnect(int fd, const struct ipc_pair_name *pair)
