@@ -21,7 +21,7 @@
 #include "proto/path/receive.h"
 
 #define KNOWN_FLAGS (MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
-#define HEAD_YIELDS 200
+#define HEAD_YIELDS 200 /* how often to yield while a head is on its way */
 #define TRIES       4 /* attempts if another reader was faster each time, or the page is corrupt */
 
 /* One call. */

@@ -20,6 +20,7 @@
 
 #include "lib/preload/data.h"
 #include "lib/preload/data_pieces.h"
+#include "lib/preload/data_source.h"
 #include "lib/preload/data_wait.h"
 #include "lib/preload/send_all.h"
 #include "lib/smcr/next.h"
@@ -29,25 +30,15 @@
 
 #define KNOWN_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE)
 /* Every kernel charges messages up to this size like the smallest one. */
-#define SMALL     128
-#define LOCK_NS   1000000     /* how long to wait for another writer of the library */
-#define FILE_PART (16 * 1024) /* part of a file that is written into the pair at once */
-
-/* What a call writes: pieces of memory, or a part of a file. */
-struct source {
-	const struct iovec *iov; /* NULL: a file is the source */
-	int count;
-	int file;
-	off_t offset;      /* in the file, where the call begins */
-	size_t done, left; /* bytes of the call */
-};
+#define SMALL   128
+#define LOCK_NS 1000000 /* how long to wait for another writer of the library */
 
 /* One call. */
 struct writing {
 	int fd;
 	int flags;
 	struct pre_path *path;
-	struct source source;
+	struct data_source source;
 	bool pour;     /* write into the pair until it is unwritable */
 	size_t poured; /* bytes since `pour` was set */
 	int64_t began; /* when the first wait began, sys_now_ms(); 0: none has begun */
@@ -65,70 +56,6 @@ enum outcome {
 /* The path whose lock this thread holds. A signal handler must not wait for the thread that it has
  * interrupted. */
 static __thread const struct pre_path *volatile locking __attribute__((tls_model("initial-exec")));
-
-/* ---- the source */
-
-/* The pieces of memory that have the next bytes. @return how many bytes, at most `len` */
-static size_t slice(const struct source *source, size_t skip, size_t len,
-		    struct iovec ret_iov[DATA_PIECES], size_t *ret_count)
-{
-	return data_slice(source->iov, source->count, source->done + skip, len, ret_iov, ret_count);
-}
-
-static ssize_t read_file(const struct source *source, size_t skip, void *buf, size_t len)
-{
-	off_t at = source->offset + (off_t)(source->done + skip);
-	ssize_t n;
-	do
-		n = sys_pread(source->file, buf, len, at);
-	while (n == -EINTR);
-	return n;
-}
-
-/* Copy the next `len` bytes, which the pieces have, into the ring. */
-static uint32_t copy_pieces(const struct writing *w, uint64_t pos, uint32_t len)
-{
-	const struct path_ring *ring = &w->path->layout.send;
-	uint32_t sum = 0;
-	while (sum < len) {
-		struct iovec iov[DATA_PIECES];
-		size_t count;
-		slice(&w->source, sum, len - sum, iov, &count);
-		for (size_t i = 0; i < count; i++) {
-			uint32_t n = (uint32_t)iov[i].iov_len;
-			path_ring_put(w->path->memory, ring, pos + sum, iov[i].iov_base, n);
-			sum += n;
-		}
-	}
-	return sum;
-}
-
-static uint32_t copy_file(const struct writing *w, uint64_t pos, uint32_t len)
-{
-	const struct path_ring *ring = &w->path->layout.send;
-	uint32_t sum = 0;
-	while (sum < len) {
-		uint8_t *at = w->path->memory + path_ring_place(ring, pos + sum);
-		ssize_t n =
-			read_file(&w->source, sum, at, path_ring_run(ring, pos + sum, len - sum));
-		if (n <= 0)
-			break;
-		sum += (uint32_t)n;
-	}
-	return sum;
-}
-
-/* Copy the next `len` bytes into the ring. @return how many there were */
-static uint32_t copy_in(const struct writing *w, uint64_t pos, uint32_t len)
-{
-	return w->source.iov ? copy_pieces(w, pos, len) : copy_file(w, pos, len);
-}
-
-static void advance(struct source *source, size_t n)
-{
-	source->done += n;
-	source->left -= n;
-}
 
 /* ---- the pair */
 
@@ -152,29 +79,13 @@ static int push_parted(struct writing *w, struct iovec *iov, size_t count, size_
 	return rc == 1 ? n + 1 : n > 0 ? n : rc;
 }
 
-/* The next bytes for the pair, at most `len`.
- * @param buf      room for bytes of a file
- * @param ret_iov  pieces of memory that have them
- * @return how many; 0 or a negative errno: the file has no more, or cannot be read */
-static ssize_t next_bytes(const struct writing *w, size_t len, uint8_t buf[FILE_PART],
-			  struct iovec ret_iov[DATA_PIECES], size_t *ret_count)
-{
-	len = MIN(len, w->source.left);
-	if (w->source.iov)
-		return (ssize_t)slice(&w->source, 0, len, ret_iov, ret_count);
-	ssize_t n = read_file(&w->source, 0, buf, MIN(len, FILE_PART));
-	ret_iov[0] = (struct iovec){ buf, n > 0 ? (size_t)n : 0 };
-	*ret_count = 1;
-	return n;
-}
-
 /* Write the next bytes into the pair, at most `len`. */
 static enum outcome pour(struct writing *w, size_t len)
 {
 	struct iovec iov[DATA_PIECES];
-	uint8_t buf[FILE_PART];
+	uint8_t buf[DATA_SOURCE_FILE];
 	size_t count;
-	ssize_t n = next_bytes(w, len, buf, iov, &count);
+	ssize_t n = data_source_next(&w->source, len, buf, iov, &count);
 	if (n <= 0)
 		return ENDED;
 	int rc = push_parted(w, iov, count, (size_t)n);
@@ -185,7 +96,7 @@ static enum outcome pour(struct writing *w, size_t len)
 		return OUTSIDE;
 	}
 	w->poured += (size_t)rc;
-	advance(&w->source, (size_t)rc);
+	data_source_advance(&w->source, (size_t)rc);
 	return WRITTEN;
 }
 
@@ -208,13 +119,13 @@ static int is_idle(const struct writing *w)
 static enum outcome write_memory(struct writing *w, uint64_t at, uint32_t n, bool doorbell)
 {
 	w->pour = false;
-	n = copy_in(w, at, n);
+	n = data_source_copy(&w->source, w->path->memory, &w->path->layout.send, at, n);
 	if (n == 0)
 		return ENDED;
 	n -= doorbell;
 	if (!path_writer_commit(pre_path_page(w->path), at, n))
 		return OUTSIDE;
-	advance(&w->source, n);
+	data_source_advance(&w->source, n);
 	/* The daemon does not poll: the next byte goes through the pair, to wake it. */
 	return doorbell ? pour(w, 1) : WRITTEN;
 }
@@ -326,7 +237,8 @@ static void write_rest(struct writing *w)
 		const size_t part = MIN(w->source.left, SEND_ALL_PART);
 		ssize_t n;
 		if (w->source.iov) {
-			slice(&w->source, 0, part, iov, &msg.msg_iovlen);
+			data_slice(w->source.iov, w->source.count, w->source.done, part, iov,
+				   &msg.msg_iovlen);
 			n = pre_next.sendmsg(w->fd, &msg, w->flags | MSG_NOSIGNAL);
 		} else {
 			n = pre_next.sendfile(w->fd, w->source.file, &at, part);
@@ -335,7 +247,7 @@ static void write_rest(struct writing *w)
 			w->error = -errno;
 		if (n <= 0)
 			break;
-		advance(&w->source, (size_t)n);
+		data_source_advance(&w->source, (size_t)n);
 	}
 }
 

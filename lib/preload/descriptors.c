@@ -42,6 +42,9 @@ EXPORT int socketpair(int domain, int type, int protocol, int ends[2])
 	return rc;
 }
 
+/* Entries are removed before the kernel frees or replaces a number: afterwards it may already be
+ * that of another thread's new socket. */
+
 EXPORT int close(int fd)
 {
 	pre_path_forget(fd);

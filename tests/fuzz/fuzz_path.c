@@ -56,6 +56,7 @@ static int yield_to_nobody(void)
 #define sys_poll_one  poll_at_once
 #define sched_yield   yield_to_nobody
 #include "lib/preload/data_pieces.c"
+#include "lib/preload/data_source.c"
 #include "lib/preload/data_wait.c"
 #include "lib/preload/data_receive.c" /* with the atomic operations of meddle.h */
 #undef KNOWN_FLAGS
