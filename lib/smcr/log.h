@@ -2,7 +2,8 @@
 /**
  * @file log.h
  * What smcr-run -v shows: for each connection a line on standard error that says what became of it.
- * Nothing is written without -v, nor if the program has replaced its standard error.
+ * Nothing is written without -v, nor if the program has replaced its standard error. All but
+ * pre_log_text() use snprintf(), with formats for which the C library allocates nothing.
  */
 #ifndef SMCRD_LIB_SMCR_LOG_H
 #define SMCRD_LIB_SMCR_LOG_H

@@ -4,6 +4,11 @@
  * connect() without a claim, to servers that are known not to answer the SMC-R option
  * (unanswered.h). Counts these connections, and has smcrd told of them by the next connection that
  * is asked about.
+ *
+ * unanswered.c remembers servers by address and decides; this file looks at descriptors and at the
+ * program's addresses, and tells smcrd. A connect() without a claim goes through pre_unasked_may()
+ * and pre_unasked_made(); the outcome of one with a claim through pre_unasked_plain() or
+ * pre_unasked_answered().
  */
 #ifndef SMCRD_LIB_SMCR_UNASKED_H
 #define SMCRD_LIB_SMCR_UNASKED_H
