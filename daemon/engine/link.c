@@ -596,7 +596,10 @@ void smcr_link_fail(struct smcr_link *link, uint32_t reason, const char *format,
 	va_end(ap);
 	link->state = SMCR_LINK_FAILED;
 	link->qp_failed = true;
-	link->deletion.reason = reason;
+	/* An operator's deletion that is under way stays one: the link is not replaced (A50). */
+	if (link->deletion.state == SMCR_DELETION_NONE ||
+	    link->deletion.reason != SMCR_LLC_DEL_OPERATOR)
+		link->deletion.reason = reason;
 	if (link->qp) {
 		smcr_trace_link(link, "queue pair to error", 0);
 		engine->ops.rdma->qp_error(engine->ops.rdma_ctx, link->qp);

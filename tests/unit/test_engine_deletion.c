@@ -166,6 +166,37 @@ static void leaving_and_dying(void **state)
 	PROVES("DELL-1 DELL-3");
 }
 
+/** A50: a link that an operator deletes does not come back because it fails before the sides have
+ * agreed: while the server's DELETE LINK is on its way, or the client's answer. */
+static void deleted_and_then_dead(void **state)
+{
+	(void)state;
+	for (int row = 0; row < 8; row++) {
+		const int side = row & 1, dies = row >> 1 & 1, held = row >> 2;
+		TRIES("row %d", row);
+		struct smcr_config config = pair_config(S);
+		config.add_link_retry = SECOND;
+		struct pair *pair = pair_new(&config, NULL, 2, 2);
+		int c = pair_connected(pair);
+		struct pair_pick pick = { .from = held,
+					  .type = SMCR_LLC_DELETE_LINK,
+					  .reply = held == C,
+					  .verdict = PAIR_HOLD };
+		pair_set_pick(pair, &pick);
+		delete_link(pair, side, 2, true);
+		pair_pump(pair);
+		assert_true(pick.seen > 0);
+		pair_qp_fails(pair, dies, 2);
+		pair_pump(pair);
+		pair_set_pick(pair, NULL);
+		pair_run(pair, 5 * SECOND);
+		for (int end = 0; end < 2; end++)
+			assert_int_equal(pair_lgr_view(pair, end).num_links, 1);
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+}
+
 /** The server adds a link. */
 static void add_link(struct pair *pair)
 {
@@ -426,6 +457,7 @@ int main(void)
 		cmocka_unit_test(reasons),
 		cmocka_unit_test(transfers_go_on),
 		cmocka_unit_test(leaving_and_dying),
+		cmocka_unit_test(deleted_and_then_dead),
 		cmocka_unit_test(each_deletes_the_carrier),
 		cmocka_unit_test(asked_for_on_a_link_that_goes),
 		cmocka_unit_test(the_carrier_dies),
