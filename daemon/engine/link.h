@@ -45,7 +45,7 @@ struct smcr_tx_entry {
 	uint16_t cdc_seq; /* CDC: its number */
 	uint8_t llc_type; /* LLC: type of the message */
 	bool llc_reply;
-	uint8_t llc_number; /* LLC: number of the link that the message is about, or 0 */
+	uint8_t llc_number; /* LLC: the link that DELETE LINK is about; 0: all, or none */
 	bool llc_long;      /* LLC: the message is longer than SMCR_LLC_LEN */
 	/** The send buffer of a connection that is gone and whose last WRITE this is: the buffer is
 	 * given back when the request completes, not before (CDC-17). Set by smcr_link_forget(). */

@@ -9,16 +9,6 @@
 #include "daemon/engine/llc_first_contact.h"
 #include "daemon/engine/trace.h"
 
-static uint8_t number_of(const struct smcr_llc_msg *msg)
-{
-	switch (msg->type) {
-	case SMCR_LLC_CONFIRM_LINK: return msg->confirm_link.link_number;
-	case SMCR_LLC_ADD_LINK: return msg->add_link.link_number;
-	case SMCR_LLC_DELETE_LINK: return msg->delete_link.link_number;
-	default: return 0;
-	}
-}
-
 static int encode(const struct smcr_lgr *lgr, const struct smcr_llc_msg *msg,
 		  const struct smcr_llc_rtokens *rtokens, uint8_t *buf, size_t len)
 {
@@ -35,8 +25,9 @@ void smcr_llc_send_rtokens(struct smcr_link *link, const struct smcr_llc_msg *ms
 	uint8_t buf[SMCR_LLC_V2_SEND_MAX];
 	struct smcr_tx_entry entry = { .kind = SMCR_TX_LLC,
 				       .llc_type = msg->type,
-				       .llc_reply = msg->reply,
-				       .llc_number = number_of(msg) };
+				       .llc_reply = msg->reply };
+	if (msg->type == SMCR_LLC_DELETE_LINK)
+		entry.llc_number = msg->delete_link.link_number;
 	int len = encode(link->lgr, msg, rtokens, buf, sizeof(buf));
 	assert(len >= SMCR_LLC_LEN);
 	int rc = smcr_link_post_llc(link, buf, (size_t)len, &entry);
