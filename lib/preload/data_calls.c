@@ -2,11 +2,12 @@
 /*
  * The interposed functions that move data. Each tries these ways in turn:
  *
- *     data_receive(), data_send()     through shared memory (data.h), if the descriptor may have
- * some: pre_path_concerns(), which costs one load
- *     .._unshared(), .._to_pair()     through the kernel, part by part or with TCP's answer where a
- *                                     Unix socket has another (wait_all.h, send_all.h, answers.h)
- *     pre_next                        the program's call as it is, which is always right
+ *     data_receive(), data_send()   through shared memory (data.h), if the descriptor may have
+ *                                   some. To ask that (pre_path_concerns()) costs one load
+ *     .._unshared(), .._to_pair()   through the kernel: in parts where that is needed (wait_all.h,
+ *                                   send_all.h), else the program's call as it is (pre_next)
+ *
+ * Where the kernel's answer to a pair end is not TCP's, answers.h has TCP's.
  */
 #include <errno.h>
 #include <sys/sendfile.h>

@@ -3,11 +3,12 @@
  * A reader of the library: takes the bytes of the pair first, then those of the memory
  * (proto/path/receive.h). One call goes through these functions, the outermost first:
  *
- *     data_receive()      leaves to the kernel what only the kernel can do; MSG_WAITALL part by
- * part receive()           finds the memory of the descriptor look_past_head()    waits a moment
- * while the daemon forwards a head look_at_work()      says that a reader is at work, so that the
- * daemon forwards none look_polling()      if nothing was there: polls the memory for a while
- *     look()              takes what is in the pair and in the memory now
+ *     data_receive()     leaves to the kernel what only the kernel can do; does MSG_WAITALL
+ *     receive()          finds the memory of the descriptor
+ *     look_past_head()   waits a moment while the daemon forwards a head
+ *     look_at_work()     says that a reader is at work: the daemon forwards no head meanwhile
+ *     look()             takes what is in the pair and in the memory now
+ *     look_polling()     if that was nothing: polls the memory for a while, and looks again
  */
 #include <pthread.h>
 #include <sched.h>
