@@ -92,7 +92,7 @@ static void keep_settings(void)
 		start.ours.settings[count++] = PRE_SHARED_ENV "=always";
 }
 
-/* Runs after the constructor of next.c, which reads the settings of smcr-run. */
+/* Reads the settings of smcr-run by pre_ready(): the constructor of ready.c may run later. */
 __attribute__((constructor)) static void carry_open(void)
 {
 	const char *wanted = secure_getenv(CARRY_ENV);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file data_pieces.h
- * The pieces of memory of a call that moves data, as readv() and sendmsg() have them. Only the list
- * is read here, never the pieces. The program's list is not looked at before: if it cannot be read,
- * that is a fault (docs/sockets.md), but for what data_is_nowhere() and data_message_readable()
- * find.
+ * The pieces of memory of a call that moves data, as readv() and sendmsg() have them. The functions
+ * read the program's list of pieces, never the pieces. A list that cannot be read is a fault
+ * (docs/sockets.md). Callers that must not fault ask data_is_nowhere() or
+ * data_message_readable() first.
  *
  * Async-signal-safe and thread safe.
  */

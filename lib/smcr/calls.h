@@ -10,8 +10,10 @@
  * left over.
  *
  * Unless its header says otherwise, every function of lib/smcr and lib/preload is async-signal-safe
- * and thread safe, since programs may call what is interposed in signal handlers: no locks and
- * no allocation. They are no cancellation points, except where the program's own call is one.
+ * and thread safe, since programs may call what is interposed in signal handlers. So nothing is
+ * allocated, and nothing is locked but the memory that a call writes into: data_send.c gives up
+ * after a millisecond if another writer has the lock. The functions are no cancellation points,
+ * except where the program's own call is one.
  */
 #ifndef SMCRD_LIB_SMCR_CALLS_H
 #define SMCRD_LIB_SMCR_CALLS_H

@@ -109,7 +109,8 @@ void pre_path_copied(int from, int to);
 void pre_path_moved(int fd, size_t bytes);
 
 /**
- * The memory of a descriptor. Asks the daemon for it if that is due, which takes a second at most.
+ * The memory of a descriptor. Asks the daemon for it if that is due, and waits a second at most for
+ * the answer.
  * @param fd  a number for which pre_path_concerns() is or was true
  * @return the memory, which the caller gives back to pre_path_put() and does not use later; it
  * stays mapped until then, though the descriptor is closed. NULL: none now. errno may have changed

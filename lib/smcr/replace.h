@@ -49,7 +49,7 @@ enum pre_replacement {
 
 /**
  * Put `new_fd` in the place of the socket at `fd` and of its duplicates that dups.h finds. `new_fd`
- * is closed in any case: it is the caller's until now.
+ * is the caller's until this call, which closes it in any case.
  * @param state  settings of the socket that is replaced
  * @return 0; -ESTALE: `fd` is another file now; or an error of dup3(2). On failure nothing has
  *         changed but the settings of `new_fd`

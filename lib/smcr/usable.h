@@ -2,7 +2,7 @@
 /**
  * @file usable.h
  * What this process knows of whether it can reach the daemon: asked before a socket is claimed, and
- * told by the sessions (session.h).
+ * told by the requests to it (request.h, session.h).
  */
 #ifndef SMCRD_LIB_SMCR_USABLE_H
 #define SMCRD_LIB_SMCR_USABLE_H
@@ -21,7 +21,7 @@ bool pre_daemon_usable(bool alive);
 /** The same without checking; false if it was never checked. */
 bool pre_daemon_known(void);
 
-/* ---- for session.c ---- */
+/* ---- for request.c and session.c */
 
 /** A Unix socket. If the process may not have one, pre_daemon_usable() is false from now on.
  * @return descriptor or a negative errno */
