@@ -11,9 +11,9 @@
 #include "lib/preload/wait_all.h"
 #include "lib/smcr/calls.h"
 #include "lib/smcr/next.h"
-#include "lib/smcr/ready.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/pending.h"
+#include "lib/smcr/ready.h"
 #include "lib/smcr/sys.h"
 
 /* Discarded bytes go into one small buffer, part by part of one system call. A pair holds less than

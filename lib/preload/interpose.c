@@ -22,9 +22,9 @@
 #include "lib/preload/wait_all.h"
 #include "lib/smcr/calls.h"
 #include "lib/smcr/next.h"
+#include "lib/smcr/path.h"
 #include "lib/smcr/ready.h"
 #include "lib/smcr/settings.h"
-#include "lib/smcr/path.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/smcr/settings.h"
 #include "lib/smcr/pair.h"
+#include "lib/smcr/settings.h"
 #include "lib/smcr/sys.h"
 #include "proto/smcr/reason.h"
 

@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "lib/smcr/settings.h"
 #include "lib/smcr/reach.h"
+#include "lib/smcr/settings.h"
 #include "lib/smcr/sys.h"
 
 #define ABSENT_MS  1000  /* how long a daemon that could not be reached is not tried again */

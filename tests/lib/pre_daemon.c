@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lib/smcr/settings.h"
 #include "lib/smcr/session.h"
+#include "lib/smcr/settings.h"
 #include "lib/smcr/usable.h"
 #include "proto/ipc/ipc.h"
 

@@ -19,8 +19,8 @@
 #include <cmocka.h>
 
 #include "lib/smcr/next.h"
-#include "lib/smcr/ready.h"
 #include "lib/smcr/pair.h"
+#include "lib/smcr/ready.h"
 
 #define WAIT_MS 60000
 

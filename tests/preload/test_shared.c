@@ -29,8 +29,8 @@
 
 #include <cmocka.h>
 
-#include "lib/smcr/ready.h"
 #include "lib/smcr/path.h"
+#include "lib/smcr/ready.h"
 #include "tests/lib/path_daemon.h"
 #include "tests/lib/pre_net.h"
 #include "tests/lib/random.h"
