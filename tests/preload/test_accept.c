@@ -10,6 +10,7 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
+#include "lib/smcr/path.h"
 #include "proto/smcr/reason.h"
 #include "tests/preload/fixture.h"
 
@@ -63,6 +64,7 @@ static void test_pair_takes_the_place(void **state)
 	assert_int_equal(errno, 77);
 	assert_int_equal(fd, client + 1);
 	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	assert_true(pre_path_is_pair(fd));
 	assert_int_equal(len, sizeof(from));
 	assert_int_equal(from.sin_family, AF_INET);
 	len = sizeof(own);

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/smcr/path.h"
 #include "proto/smcr/reason.h"
 #include "tests/preload/fixture.h"
 
@@ -232,19 +233,26 @@ static void test_socket_comes_back(void **state)
 	size_t fds = pre_net_count_fds();
 	int fd = client();
 	const int on = 1;
-	const struct timeval limit = { .tv_sec = 7 };
+	const struct timeval limit = { .tv_sec = 7 }, none = { 0 };
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)), 0);
 	assert_int_equal(pre_net_connect(fd, &server), EINPROGRESS);
+	assert_true(pre_path_is_pair(fd));
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none)), 0);
 	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof(on)), 0);
 	assert_int_equal(fcntl(fd, F_SETFD, FD_CLOEXEC), 0);
 	pre_net_wait(fd, POLLOUT);
 	assert_int_equal(so_error(fd), 0);
 	assert_int_equal(smcrd.script->taken_back, 1);
 	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+	assert_false(pre_path_is_pair(fd));
 	struct timeval got = { 0 };
 	socklen_t len = sizeof(got);
 	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &got, &len), 0);
 	assert_int_equal(got.tv_sec, 7);
+	/* What the program has set back while the pair end was there is set back here too. */
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &got, &len), 0);
+	assert_int_equal(got.tv_sec, 0);
 	int corked = 0;
 	len = sizeof(corked);
 	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CORK, &corked, &len), 0);
