@@ -702,6 +702,35 @@ negotiates() {
 	both 'ok yes'
 }
 
+@test "a promise that is repeated before the listener is claimed with the next daemon: unknown, not plain TCP" {
+	serve 7025 claim
+	for claims in 'claim' 'claim,claim 0'; do
+		on b nft -f - <<-'END'
+			table ip filter { chain in { type filter hook input priority 0;
+				tcp dport 7025 tcp flags & (syn | ack) == ack drop; }; }
+		END
+		tell client 'socket tcp'
+		tell client claim
+		tell client 'connect 10.77.0.2 7025'
+		tell client negotiated 'ok yes'
+		talk_kill daemon_b KILL
+		holder_start b
+		capture_start b eth0 "wire_${#claims}" tcp port 7025
+		until_true 20 at_least 1 "wire_${#claims}" synack
+		capture_stop "wire_${#claims}"
+		while read -rd, claim; do
+			tell server "$claim"
+		done <<<"$claims,"
+		on b nft delete table ip filter
+		tell server accept # the next SYN-ACK has the client repeat its ACK
+		tell server negotiated 'ok unknown'
+		part
+		tell server claim
+	done
+	meet 7025 claim
+	both 'ok yes'
+}
+
 @test "a listener that was never claimed may be, since kernel 6.12; before, it stays plain TCP" {
 	local answer='ok no'
 	if [ "$(printf '%s\n' 6.12 "$(uname -r)" | sort -V | head -1)" = 6.12 ]; then answer='ok yes'; fi

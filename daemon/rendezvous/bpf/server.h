@@ -81,10 +81,10 @@ static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie, bool
 	if (is_signed(ctx, BPF_LOAD_HDR_OPT_TCP_SYN))
 		return SMCR_REASON_SOCKET_OPTION;
 	const struct smcr_listen *listen = find_listener(ctx);
+	if ((!listen || is_recent(listen->adopted)) && is_repeated(ctx))
+		return ANSWER_UNSURE;
 	if (!listen)
 		return SMCR_REASON_NOT_CLAIMED;
-	if (is_recent(listen->adopted) && is_repeated(ctx))
-		return ANSWER_UNSURE;
 	/* The SYN may have come to that listener of the address that is barred, or has lost its
 	 * claim: its callbacks stay on. */
 	if (listen->barred)
