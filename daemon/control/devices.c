@@ -59,6 +59,7 @@ static const char *code_of(int error)
 	switch (error) {
 	case -EINVAL: return "bad-parameter";
 	case -EEXIST: return "exists";
+	case -ENOSPC: return "full";
 	case -ENOENT: return "not-found";
 	case -ENOMEM: return "no-memory";
 	default: return "failed";

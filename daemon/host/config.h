@@ -202,9 +202,9 @@ bool config_with(const struct config *running, const char *key, const char *valu
  * is loaded again.
  * @param ret_next    the caller frees it with config_free()
  * @param ret_errors  why not
- * @return 0; -EINVAL: this is no name of an RNIC; -EEXIST: the RNIC is named already; -ENOENT: it
- *         is not named; -EBUSY: smcrd uses the RNICs that it finds, or would without this one;
- *         -ENOMEM
+ * @return 0; -EINVAL: this is no name of an RNIC; -EEXIST: the RNIC is named already; -ENOSPC: no
+ *         more can be named; -ENOENT: it is not named; -EBUSY: smcrd uses the RNICs that it finds,
+ *         or would without this one; -ENOMEM
  */
 int config_with_rnic(const struct config *running, const char *rnic, bool wanted,
 		     struct config *ret_next, struct config_notes *ret_errors);

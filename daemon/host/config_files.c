@@ -435,6 +435,10 @@ static int check_rnic(const struct config *running, const char *rnic, bool wante
 		config_note(errors, "rnic %s is named already", named);
 		return -EEXIST;
 	}
+	if (wanted && running->num_rnics == CONFIG_MAX_RNICS) {
+		config_note(errors, "%d RNICs are named; no more can be", CONFIG_MAX_RNICS);
+		return -ENOSPC;
+	}
 	if (!wanted && !named) {
 		config_note(errors, "no rnic %.60s is named; 'smcrctl config' shows which are",
 			    rnic);
@@ -468,8 +472,10 @@ int config_with_rnic(const struct config *running, const char *rnic, bool wanted
 		config_note(ret_errors, "out of memory");
 		return -ENOMEM;
 	}
-	/* A name that is none is wrong, whatever is named. */
-	int error = wanted ? put_rnic(ret_next, rnic, ret_errors) : 0;
+	/* A name that is none is wrong, whatever is named. Where no more can be named there is no
+	 * place to put the name, which is not looked at then. */
+	bool fits = wanted && running->num_rnics < CONFIG_MAX_RNICS;
+	int error = fits ? put_rnic(ret_next, rnic, ret_errors) : 0;
 	if (!error)
 		error = check_rnic(running, rnic, wanted, ret_errors);
 	if (!error && !wanted)

@@ -745,6 +745,27 @@ static void rnics_come_and_go_at_run_time(void **state)
 	config_free(&config);
 }
 
+/* As many RNICs are named as can be: that is not an error of the name. */
+static void no_more_rnics_than_can_be_named(void **state)
+{
+	struct config config, next;
+	struct config_notes notes = { .num = 0 };
+	struct dir *dir = *state;
+	char text[CONFIG_MAX_RNICS * 20] = "";
+	for (int i = 0; i < CONFIG_MAX_RNICS; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "rnic = soft:eth%d\n",
+			 i);
+	write_file(dir->file, text);
+	assert_int_equal(load(dir->file, &config), 0);
+	assert_int_equal(config_with_rnic(&config, "soft:late", true, &next, &notes), -ENOSPC);
+	assert_string_equal(notes.text[0], "16 RNICs are named; no more can be");
+	config_notes_free(&notes);
+	assert_int_equal(config_with_rnic(&config, "soft:eth3", true, &next, &notes), -EEXIST);
+	assert_string_equal(notes.text[0], "rnic soft:eth3 is named already");
+	config_notes_free(&notes);
+	config_free(&config);
+}
+
 /* config_keep() keeps single values, so a list must never need a restart. */
 static void no_list_needs_a_restart(void **state)
 {
@@ -784,6 +805,7 @@ int main(void)
 		CASE(differences_are_told_whatever_the_spelling),
 		CASE(without_names_all_rnics_are_used),
 		CASE(rnics_come_and_go_at_run_time),
+		CASE(no_more_rnics_than_can_be_named),
 		CASE(the_order_of_ueids_matters_that_of_rules_does_not),
 		CASE(settings_that_need_a_restart_keep_their_value),
 		CASE(settings_taken_back_return_with_the_next_reload),
