@@ -119,10 +119,9 @@ static bool decline(const struct incoming *in, const char *text, uint32_t reason
  *
  * The claim stays where smcrd leaves the option off by itself: at a limit, for the user who has
  * claimed (this one, so the claim is made anew), without free descriptors, while it stops, and
- * while it stands still. The claim stays too if this process lacks descriptors: other processes
- * may accept there, and this one has descriptors again soon. Without a claim, a smcrd that
- * was started anew could not tell that the next peer was promised nothing, and accept() would wait
- * for its Proposal, also where the program must not wait.
+ * while it stands still. The claim stays too if this process lacks descriptors, or one of the two
+ * lacks memory: that is over soon, and other processes may accept there, or have claimed listeners
+ * at this address, which answer with the option only while this one is claimed too.
  */
 static bool keeps_claim(const struct pre_handover *handover)
 {

@@ -410,7 +410,8 @@ enum ipc_negotiated {
 	IPC_NEGOTIATED_UNKNOWN = 0, /* not claimed with this smcrd, or handshake not finished */
 	IPC_NEGOTIATED_YES = 1,     /* both sides carried the option */
 	IPC_NEGOTIATED_NO = 2,      /* plain TCP; known early if this host decided it */
-	/** Plain TCP: when the peer's SYN came, the listener's claim had been taken back. */
+	/** Plain TCP: the listener's claim was taken back before the handshake ended, and the peer
+	 * was not promised SMC-R. */
 	IPC_NEGOTIATED_UNCLAIMED = 3,
 };
 

@@ -105,6 +105,7 @@ static void test_plain_tcp(void **state)
 	} rows[] = {
 		{ IPC_NEGOTIATED_NO, false, 0, SMCR_REASON_PEER_NO_SMC, 0 },
 		{ IPC_NEGOTIATED_UNKNOWN, false, 0, SMCR_REASON_NOT_CLAIMED, 0 },
+		{ IPC_NEGOTIATED_UNCLAIMED, false, 0, SMCR_REASON_NOT_CLAIMED, 0 },
 		{ IPC_NEGOTIATED_YES, false, SMCR_REASON_VLAN, SMCR_REASON_VLAN, 1 },
 		{ IPC_NEGOTIATED_YES, false, 0, SMCR_REASON_NONE, 1 }, /* forgotten */
 		{ IPC_NEGOTIATED_YES, true, 0, SMCR_REASON_NO_BPF, 1 },

@@ -269,6 +269,31 @@ static void test_accept_never_declines_what_was_offered(void **state)
 	assert_int_equal(smcrd.script->sessions, 0);
 }
 
+/* The daemon knows that nothing was promised: what the client sends is the program's, whatever it
+ * looks like. */
+static void test_accept_never_takes_no_bytes(void **state)
+{
+	(void)state;
+	const int on = 1;
+	const struct smcr_clc_proposal proposal = { .version = 1, .ipv4_mask_len = 24 };
+	uint8_t sent[SMCR_CLC_MAX_LEN], bytes[SMCR_CLC_MAX_LEN];
+	assert_int_equal(setsockopt(listener, IPPROTO_TCP, TCP_SAVE_SYN, &on, sizeof(on)), 0);
+	pre_net_option.negotiated = IPC_NEGOTIATED_UNCLAIMED;
+	int peer = plain_client();
+	int len = smcr_clc_encode_proposal(&proposal, sent, sizeof(sent));
+	assert_int_equal(send(peer, sent, (size_t)len, 0), len);
+	int fd = accept_with(SMCR_NEVER);
+	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+	assert_int_equal(poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 1000), 1);
+	assert_int_equal(recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT), len);
+	assert_memory_equal(bytes, sent, (size_t)len);
+	pre_net_exchange(fd, peer);
+	close(fd);
+	close(peer);
+	assert_int_equal(pre_net_option.claims, 0);
+	assert_int_equal(smcrd.script->sessions, 0);
+}
+
 /* ---- a pair end answers as TCP does */
 
 static void test_names_and_options(void **state)
@@ -401,6 +426,7 @@ int main(void)
 		TEST(test_accept_requires),
 		TEST(test_accept_never),
 		TEST(test_accept_never_declines_what_was_offered),
+		TEST(test_accept_never_takes_no_bytes),
 		TEST(test_names_and_options),
 		TEST(test_shutdown_and_ioctl),
 		TEST(test_no_socket_comes_back_unasked),
