@@ -82,6 +82,8 @@ log_says() {
 	run -1 prlimit --nofile=9 "$HOSTS_BUILD/bin/smcrd" --foreground --config "$file" --socket "$BATS_TEST_TMPDIR/sock"
 	[ "${#lines[@]}" = 1 ]
 	[[ "$output" == *"may open 9 files, which is too few"*"LimitNOFILE="* ]]
+	run -1 prlimit --nofile=127 "$HOSTS_BUILD/bin/smcrd" --foreground --config "$file" --socket "$BATS_TEST_TMPDIR/sock"
+	[[ "$output" == *"may open 127 files, which is too few: let it open 128 or more"* ]]
 }
 
 @test "--check-config tells root which files the service's user cannot read" {
