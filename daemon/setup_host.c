@@ -67,8 +67,8 @@ int setup_hotplug(struct smcrd *smcrd)
 	return hotplug_watch_new(smcrd->base, on_hotplug, smcrd, &smcrd->hotplug);
 }
 
-/* The last step that can fail comes before this one: a smcrd that cannot serve has changed no
- * neighbour entry. */
+/* Behind all other steps that can fail: a smcrd that cannot serve has changed no neighbour entry.
+ */
 int setup_neighbours(struct smcrd *smcrd)
 {
 	return netif_purge_neighbours(smcrd->netifs);
