@@ -59,6 +59,13 @@ served_again() {
 	part
 }
 
+# start_by_hand: the client is a peer that speaks CLC by hand
+start_by_hand() {
+	program server a "$RUN" -v
+	program client b
+	tell server "listen $SERVER 7001"
+}
+
 start_both() {
 	program server a "$RUN" -v
 	program client b "$RUN" -v
@@ -131,12 +138,8 @@ greeted() {
 }
 
 @test "nobody knows what was promised: accept() waits for the first bytes, briefly and once" {
-	hosts_up 1500
-	smcrd_start a
-	smcrd_start b
-	program server a "$RUN" -v
-	program client b # a peer that speaks CLC by hand
-	tell server "listen $SERVER 7001"
+	two_daemons
+	start_by_hand
 	kill_smcrd a
 	tell client claim
 	tell client "connect $SERVER 7001" 'ok tcp'
@@ -175,12 +178,8 @@ promised_then_greeted() {
 }
 
 @test "a claim that was taken back: accept() does not wait for peers that were promised nothing" {
-	hosts_up 1500
-	smcrd_start a
-	smcrd_start b
-	program server a "$RUN" -v
-	program client b # a peer that speaks CLC by hand
-	tell server "listen $SERVER 7001"
+	two_daemons
+	start_by_hand
 	for _ in 1 2 3 4 5; do
 		promised_then_greeted
 		[ "$elapsed" -ge 500 ] || break

@@ -578,8 +578,9 @@ static void client_that_refuses(void **state)
 	PROVES("ERR-72");
 }
 
-/** The order of an operator of the server is on its way to delete link 3, and the link fails. So
- * the server repeats the order with another reason before the client's reply arrives. */
+/** The order of an operator of the server is on its way to delete link 3, and the link fails. A
+ * peer may then repeat the order with another reason before the client's reply arrives (the own
+ * engine keeps the reason). */
 static void delete_failing_by_operator(struct pair *pair)
 {
 	struct pair_pick reply = {

@@ -549,6 +549,15 @@ static void fill(struct pair *pair, int conns[3])
 		conns[i] = pair_connected(pair);
 }
 
+/** End a test that has called fill(), and then connected `last`. */
+static void done_filled(struct pair *pair, int conn, const int conns[3], int last)
+{
+	pair_close(pair, last);
+	for (int i = 0; i < 3; i++)
+		pair_close(pair, conns[i]);
+	done(pair, conn);
+}
+
 /** An ADD LINK that meets the own CONFIRM RKEY is answered after the RKEY exchange, or half a
  *  second later. */
 static void add_link_waits_for_rkey(void **state)
@@ -584,10 +593,7 @@ static void add_link_waits_for_rkey(void **state)
 		pair_set_pick(pair, NULL);
 		pair_pump(pair);
 		assert_true(pair_both_established(pair, d));
-		pair_close(pair, d);
-		for (int i = 0; i < 3; i++)
-			pair_close(pair, conns[i]);
-		done(pair, c);
+		done_filled(pair, c, conns, d);
 	}
 }
 
@@ -621,10 +627,7 @@ static void refusal_does_not_wait_for_rkey(void **state)
 	pair_set_pick(pair, NULL);
 	pair_pump(pair);
 	assert_true(pair_both_established(pair, d));
-	pair_close(pair, d);
-	for (int i = 0; i < 3; i++)
-		pair_close(pair, conns[i]);
-	done(pair, c);
+	done_filled(pair, c, conns, d);
 }
 
 /** A server does not put off the client's RKEY exchange: the client sent CONFIRM RKEY before it saw
@@ -660,10 +663,7 @@ static void rkey_during_add_link(void **state)
 	pair_fail_link(pair, C, 1);
 	pair_pump(pair);
 	pair_exchange(pair, d);
-	pair_close(pair, d);
-	for (int i = 0; i < 3; i++)
-		pair_close(pair, conns[i]);
-	done(pair, c);
+	done_filled(pair, c, conns, d);
 }
 
 /** A message that counts more other links than fit into it is an error. */
