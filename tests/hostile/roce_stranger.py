@@ -18,12 +18,14 @@ import select
 import socket
 import struct
 import sys
+import time
 import zlib
 
 PORT = 4791
 SEND_ONLY, WRITE_FIRST, WRITE_ONLY, ACK, CNP = 0x04, 0x06, 0x0A, 0x11, 0x81
 ETH_P_ALL, PACKET_OUTGOING = 0x0003, 4
 HEARD_MAX = 1000  # packets at a time
+PATIENCE_S = 60  # until the first packet that smcrd sends; packets of others may come in any number meanwhile
 rng = random.Random()
 
 
@@ -113,12 +115,11 @@ def raw(seed, count):
     for i in range(int(count)):
         if i % 20 == 0:
             listen(listening, known, 0)
-        patience = 60
-        while not known and patience:
+        patience = time.monotonic() + PATIENCE_S
+        while not known and time.monotonic() < patience:
             listen(listening, known, 1)
-            patience -= 1
         if not known:
-            sys.exit("roce_stranger: no RoCE packet was seen for a minute: is there traffic over SMC-R?")
+            sys.exit(f"roce_stranger: smcrd has sent no RoCE packet for {PATIENCE_S} s: is there traffic over SMC-R?")
         source, target, qpn = flow = rng.choice(list(known))
         data = forged(qpn, known[flow])
         sport = rng.choice((PORT - 1, PORT + 1, 49152, rng.randrange(1024, PORT)))
