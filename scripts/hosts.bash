@@ -7,21 +7,20 @@
 # A third one, c, with eth0 10.77.0.3/24 and eth1 10.77.0.13/24, joins them by `hosts_join c 3`.
 #
 # Sourced by the demo, the benchmark and the bats tests. Everything is in namespaces with random names and in one
-# directory. hosts_down removes all of it. If the caller is killed, a guard process does so: it waits until the
-# caller's end of a pipe closes. The guard has a session of its own, so that it stays when the caller's whole process
-# group is killed, as by timeout -k.
+# directory. hosts_down removes all of it. If the caller is killed, a guard does so (guard.bash).
 
 HOSTS_ROOT=${HOSTS_ROOT:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
 HOSTS_BUILD=${HOSTS_BUILD:-$HOSTS_ROOT/build}
+
+# shellcheck source=scripts/guard.bash
+. "$(dirname "${BASH_SOURCE[0]}")/guard.bash"
 
 # hosts_up [MTU]: make the hosts; sets HOSTS_DIR and HOSTS_ID.
 hosts_up() {
 	local mtu=${1:-1500}
 	HOSTS_ID=smcr$(od -An -N4 -tx4 /dev/urandom | tr -d ' ')
 	HOSTS_DIR=$(mktemp -d "/tmp/$HOSTS_ID-XXXXXX")
-	# Descriptor 3 is where bats listens.
-	exec {HOSTS_GUARD}> >(exec setsid bash -c "$(declare -f hosts_guard hosts_sweep hosts_disk_gone)"'
-		hosts_guard "$@"' hosts_guard "$HOSTS_ID" "$HOSTS_DIR" >/dev/null 2>&1 3>&-)
+	guard_start HOSTS_GUARD "hosts_sweep hosts_disk_gone" hosts_sweep "$HOSTS_ID" "$HOSTS_DIR"
 	ip netns add "$HOSTS_ID-sw"
 	ip -n "$HOSTS_ID-sw" link add br0 type bridge
 	ip -n "$HOSTS_ID-sw" link set br0 mtu "$mtu" up
@@ -43,24 +42,10 @@ hosts_join() {
 	done
 }
 
-# hosts_guard ID DIR: clean up when standard input ends, for whatever reason.
-hosts_guard() {
-	trap '' INT TERM HUP PIPE
-	cat >/dev/null
-	hosts_sweep "$1" "$2"
-}
-
 # hosts_sweep ID DIR: end the processes in the namespaces of ID, remove the namespaces and DIR.
 hosts_sweep() {
-	local id=$1 dir=$2 file host pids
-	for file in "/run/netns/$id"-*; do
-		[ -e "$file" ] || continue
-		host=${file##*/}
-		pids=$(ip netns pids "$host" 2>/dev/null)
-		# shellcheck disable=SC2086
-		[ -z "$pids" ] || kill -KILL $pids 2>/dev/null
-		ip netns del "$host" 2>/dev/null
-	done
+	local dir=$2 files=("/run/netns/$1"-*)
+	guard_namespaces_gone "${files[@]##*/}"
 	hosts_disk_gone "$dir"
 	rm -rf "$dir"
 }

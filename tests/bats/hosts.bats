@@ -1,33 +1,59 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The hosts of the tests themselves (scripts/hosts.bash): whatever becomes of a test, nothing of them stays.
+# The hosts of the tests themselves (scripts/hosts.bash, tests/interop/lab.bash): whatever becomes of a test, nothing of
+# them stays.
 bats_require_minimum_version 1.5.0
 load common
 
 # nothing_left ID DIRECTORY PROCESS: are the namespaces, the directory and the process on a host gone?
 nothing_left() {
-	[ ! -e "/run/netns/$1-a" ] && [ ! -e "/run/netns/$1-b" ] && [ ! -e "/run/netns/$1-sw" ] && [ ! -e "$2" ] &&
-		! kill -0 "$3" 2>/dev/null
+	! ip netns list | grep -q "^$1" && [ ! -e "$2" ] && ! kill -0 "$3" 2>/dev/null
 }
 
-@test "hosts whose test hangs, and is killed with its whole process group, are removed" {
-	local id directory process group
-	# shellcheck disable=SC2016
-	setsid bash -c '. "$1/scripts/hosts.bash"
-		hosts_up 1500
-		start_on a setsid sleep 3600 # in no group that is killed
-		echo "$HOSTS_ID $HOSTS_DIR $!" >"$2.part" && mv "$2.part" "$2"
+# hangs_and_is_killed SCRIPT: run the script in a process group of its own. It makes hosts and a process there, tells
+# them in the file $2 in a line "ID DIRECTORY PROCESS", and hangs. Kill the process group, as timeout -k does. ID,
+# DIRECTORY and PROCESS get what the script has told.
+hangs_and_is_killed() {
+	local group
+	setsid bash -c "$1"'
 		while :; do sleep 1; done' - "$HOSTS_ROOT" "$BATS_TEST_TMPDIR/hosts" 3>&- &
 	group=$!
-	until_true 60 [ -e "$BATS_TEST_TMPDIR/hosts" ] || {
+	until_true 60 [ -s "$BATS_TEST_TMPDIR/hosts" ] || {
 		kill -TERM "$group"
 		false
 	}
-	read -r id directory process <"$BATS_TEST_TMPDIR/hosts"
-	[[ "$id" == smcr* && "$directory" == /tmp/smcr* ]]
-	kill -KILL -- "-$group" # as timeout -k
-	until_true 20 nothing_left "$id" "$directory" "$process" || {
-		hosts_sweep "$id" "$directory"
+	read -r ID DIRECTORY PROCESS <"$BATS_TEST_TMPDIR/hosts"
+	[ -e "$DIRECTORY" ]
+	kill -0 "$PROCESS"
+	kill -KILL -- "-$group"
+}
+
+@test "hosts whose test hangs, and is killed with its whole process group, are removed" {
+	# shellcheck disable=SC2016
+	hangs_and_is_killed '. "$1/scripts/hosts.bash"
+		hosts_up 1500
+		start_on a setsid sleep 3600 # in no group that is killed
+		echo "$HOSTS_ID $HOSTS_DIR $!" >"$2"'
+	[[ "$ID" == smcr* && "$DIRECTORY" == /tmp/smcr* ]]
+	until_true 20 nothing_left "$ID" "$DIRECTORY" "$PROCESS" || {
+		hosts_sweep "$ID" "$DIRECTORY"
+		false
+	}
+}
+
+@test "hosts of the matrix of kernels whose run is killed with its whole process group are removed" {
+	# shellcheck disable=SC2016
+	hangs_and_is_killed '. "$1/tests/interop/vm.bash"
+		. "$1/tests/interop/lab.bash"
+		LAB_CAPTURE=
+		lab_up S S
+		job_start 1 sleeper setsid -w sleep 3600 # in no group that is killed
+		until_true 60 test -s "${LAB_DIR[1]}/job/sleeper.pid"
+		echo "$LAB $VM_WORK $(cat "${LAB_DIR[1]}/job/sleeper.pid")" >"$2"'
+	[[ "$ID" == iop* ]]
+	until_true 20 nothing_left "$ID" "$DIRECTORY" "$PROCESS" || {
+		guard_namespaces_gone "$ID" "$ID-host1" "$ID-host2"
+		rm -rf "$DIRECTORY"
 		false
 	}
 }

@@ -12,7 +12,10 @@
 # SMC-R. Each program on a host runs as a job with a name: a script in a directory that both sides see (guest/runner).
 #
 # Everything is in namespaces with random names, virtual machines too. lab_down removes all of it. If the caller is
-# killed, a guard process does so: it waits until the caller's end of a pipe closes.
+# killed, a guard does so (scripts/guard.bash).
+
+# shellcheck source=scripts/guard.bash
+. "$VM_TOP/scripts/guard.bash"
 
 LAB_UEID=SMCRD.INTEROP
 LAB_VERSION=2
@@ -39,23 +42,15 @@ lab_check() {
 	command -v qemu-system-x86_64 >/dev/null || lab_fail "qemu-system-x86_64 is not there"
 }
 
-# lab_guard: clean up when standard input ends, for whatever reason.
-lab_guard() {
-	trap '' INT TERM HUP PIPE
-	cat >/dev/null
-	lab_sweep
-	rm -rf "$VM_WORK"
+# lab_sweep ID: end what runs on the hosts, and remove their namespaces.
+lab_sweep() {
+	guard_namespaces_gone "$1" "$1-host1" "$1-host2"
 }
 
-lab_sweep() {
-	local name pids
-	for name in "$LAB" "$LAB-host1" "$LAB-host2"; do
-		[ -e "/run/netns/$name" ] || continue
-		pids=$(ip netns pids "$name" 2>/dev/null)
-		# shellcheck disable=SC2086
-		[ -z "$pids" ] || kill -KILL $pids 2>/dev/null
-		ip netns del "$name" 2>/dev/null
-	done
+# lab_gone ID DIRECTORY: remove the hosts and their files.
+lab_gone() {
+	lab_sweep "$1"
+	rm -rf "$2"
 }
 
 # ---- hosts
@@ -145,7 +140,7 @@ lab_down() {
 	done
 	kill "${LAB_TCPDUMP:-}" 2>/dev/null && wait "$LAB_TCPDUMP"
 	vm_wait 15
-	lab_sweep
+	lab_sweep "$LAB"
 	rm -f "$VM_WORK"/*.orders.*
 	LAB_KIND=()
 }
@@ -318,5 +313,5 @@ views() {
 
 LAB=iop$(od -An -N4 -tx4 /dev/urandom | tr -d ' ')
 LAB_BUILD=${VM_BUILD:-build}
-exec {LAB_GUARD}> >(lab_guard >/dev/null 2>&1)
+guard_start LAB_GUARD "lab_sweep lab_gone" lab_gone "$LAB" "$VM_WORK"
 trap 'lab_down >/dev/null 2>&1; vm_cleanup' EXIT
