@@ -10,6 +10,10 @@ nothing_left() {
 	! ip netns list | grep -q "^$1" && [ ! -e "$2" ] && ! kill -0 "$3" 2>/dev/null
 }
 
+has_ended() {
+	! kill -0 "$1" 2>/dev/null
+}
+
 # hangs_and_is_killed SCRIPT: run the script in a process group of its own. It makes hosts and a process there, tells
 # them in the file $2 in a line "ID DIRECTORY PROCESS", and hangs. Kill the process group, as timeout -k does. ID,
 # DIRECTORY and PROCESS get what the script has told.
@@ -56,4 +60,15 @@ hangs_and_is_killed() {
 		rm -rf "$DIRECTORY"
 		false
 	}
+}
+
+@test "VM_KEEP keeps the files of a matrix run that has ended" {
+	local guard directory
+	# shellcheck disable=SC2016
+	VM_KEEP=1 bash -c '. "$1/tests/interop/vm.bash"
+		. "$1/tests/interop/lab.bash"
+		echo "$! $VM_WORK"' - "$HOSTS_ROOT" >"$BATS_TEST_TMPDIR/told" 3>&-
+	read -r guard directory <"$BATS_TEST_TMPDIR/told"
+	until_true 20 has_ended "$guard"
+	rmdir "$directory"
 }

@@ -47,10 +47,10 @@ lab_sweep() {
 	guard_namespaces_gone "$1" "$1-host1" "$1-host2"
 }
 
-# lab_gone ID DIRECTORY: remove the hosts and their files.
+# lab_gone ID DIRECTORY: remove the hosts and their files, which VM_KEEP keeps.
 lab_gone() {
 	lab_sweep "$1"
-	rm -rf "$2"
+	[ -n "${VM_KEEP:-}" ] || rm -rf "$2"
 }
 
 # ---- hosts
