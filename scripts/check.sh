@@ -262,6 +262,12 @@ references() {
 	judge references
 }
 
+# Do directories include each other one way?
+includes() {
+	run includes scripts/includes.py
+	judge includes
+}
+
 # conformance [OPTION..]: run conformance.py --check
 conformance() {
 	run conformance scripts/conformance.py --check "$@"
@@ -296,6 +302,7 @@ if [ -n "$quick" ]; then
 	wait
 	citations
 	references
+	includes
 	conformance --text
 	finish
 fi
@@ -322,5 +329,6 @@ fi
 wait
 citations
 references
+includes
 conformance
 finish
