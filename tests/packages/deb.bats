@@ -86,6 +86,7 @@ services() {
 	run ! grep -h 'not found' <(inside ldd /usr/sbin/smcrd /usr/bin/smcrctl /usr/bin/smcr-run /usr/lib/smcrd/libsmcr-preload.so)
 	inside sh -c 'ldconfig -p' | grep -q 'libsmcr.so.0 '
 	[ -e "$dir/usr/share/doc/smcrd/docs/operations.md" ]
+	zgrep -q 'smcrd --check-config' "$dir/usr/share/doc/smcrd/NEWS.Debian.gz"
 	for page in man8/smcrd.8 man8/smcrctl.8 man1/smcr-run.1 man5/smcrd.conf.5 man3/libsmcr.3; do
 		[ -e "$dir/usr/share/man/$page.gz" ]
 	done
@@ -128,7 +129,7 @@ services() {
 	cp "$(newer smcrd)" "$dir/tmp/smcrd.deb"
 	run -0 inside sh -c '/usr/sbin/smcrd 600 >/dev/null 2>&1 & echo $! >/run/pid
 		dpkg --install --force-confold /tmp/smcrd.deb; kill $!'
-	[[ $output == *"smcrd: the service goes on with the program from before"*"systemctl restart smcrd"* ]]
+	[[ $output == *"smcrd: the service goes on with the program from before"*"smcrd --check-config && "*"systemctl restart smcrd"* ]]
 	# no message if the service runs the installed program
 	run -0 inside sh -c 'echo 0 >/run/pid; dpkg --install --force-confold /tmp/smcrd.deb'
 	[[ $output != *"goes on with"* ]]
