@@ -36,6 +36,7 @@ static void list_rnic(void *arg, uint32_t id, struct rnic *rnic)
 void describe_start(struct smcrd *smcrd)
 {
 	const struct config *config = &smcrd->config;
+	uint32_t most = conns_most(smcrd->conns);
 	char *rnics = NULL;
 	size_t size;
 	FILE *out = open_memstream(&rnics, &size);
@@ -45,12 +46,11 @@ void describe_start(struct smcrd *smcrd)
 	}
 	log_message(LOG_NOTICE,
 		    "smcrd " SMCRD_VERSION " serves on %s; RNICs:%s; TCP option %s; limits: "
-		    "%llu MiB of buffers, %u connections, %u of a user, %u links of a group; %s",
+		    "%llu MiB of buffers, %u connection%s, %u of a user, %u links of a group; %s",
 		    config->socket_path, rnics && *rnics ? rnics : " none",
 		    smcrd->option ? "in use" : "not available",
-		    (unsigned long long)config->engine.memory_budget >> 20,
-		    conns_most(smcrd->conns), config->max_connections_per_user,
-		    config->engine.max_links, smcrd->files);
+		    (unsigned long long)config->engine.memory_budget >> 20, most, plural(most),
+		    config->max_connections_per_user, config->engine.max_links, smcrd->files);
 	free(rnics);
 }
 

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Steps of the start that serve programs: policy, connections, the Unix socket. */
+#include <sys/resource.h>
+#include <sys/syslog.h>
+
 #include "daemon/apply.h"
+#include "daemon/host/log.h"
 #include "daemon/internal.h"
+
+/* The log warns if there may be fewer connections at a time. Usual limits of open files for
+ * services and in containers allow many more; 1024 files, as shells often have, allow 298. */
+#define FEW_CONNS 1000
 
 static void add_own_netif(void *ctx, const struct netif *netif)
 {
@@ -23,6 +31,19 @@ int setup_policy(struct smcrd *smcrd)
 	return 0;
 }
 
+static void warn_of_few_files(const struct conns *conns)
+{
+	struct rlimit files;
+	uint32_t most = conns_most(conns);
+	if (most >= FEW_CONNS || getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return;
+	log_message(LOG_WARNING,
+		    "smcrd may open %llu files, enough for %u connection%s at a time, and others "
+		    "stay TCP: let it open more, three for each connection (ulimit -n, "
+		    "LimitNOFILE= of the service)",
+		    (unsigned long long)files.rlim_cur, most, most == 1 ? "" : "s");
+}
+
 int setup_conns(struct smcrd *smcrd)
 {
 	struct conns_config config = {
@@ -33,8 +54,11 @@ int setup_conns(struct smcrd *smcrd)
 	conn_callbacks_fill(smcrd, &config.callbacks);
 	apply_fill_conns(&smcrd->config, &config);
 	int error = conns_new(&config, &smcrd->conns);
+	if (error)
+		return error;
 	smcrd->control.conns = smcrd->conns;
-	return error;
+	warn_of_few_files(smcrd->conns);
+	return 0;
 }
 
 int setup_clients(struct smcrd *smcrd)

@@ -188,3 +188,33 @@ told_at_least() {
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001
 	[ "$(stat -c %s "$HOSTS_DIR/a.log")" -gt "$size" ]
 }
+
+# few_files NUMBER: start smcrd on host a, which may open so many files.
+few_files() {
+	: >"$HOSTS_DIR/a.log"
+	SMCRD=$HOSTS_DIR/few_files
+	printf '#!/bin/sh\nexec prlimit --nofile=%s "%s" "$@"\n' "$1" "$HOSTS_BUILD/bin/smcrd" >"$SMCRD"
+	chmod +x "$SMCRD"
+	smcrd_start a
+	SMCRD=
+}
+
+@test "where smcrd may open few files the log says for how many connections, what to do, and that is true" {
+	hosts_up 1500
+	few_files 4096
+	run ! grep -q 'may open' "$HOSTS_DIR/a.log"
+	daemon_ends a || false
+	few_files 1024
+	grep -q ' warning: smcrd may open 1024 files, enough for 298 connections at a time' "$HOSTS_DIR/a.log"
+	daemon_ends a || false
+	few_files 128
+	grep -q ' warning: smcrd may open 128 files, enough for 1 connection at a time.*: let it open more.*LimitNOFILE=' \
+		"$HOSTS_DIR/a.log"
+	grep -q 'serves on .* buffers, 1 connection, ' "$HOSTS_DIR/a.log"
+	smcrd_start b
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	start_on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100 --connections 3 --hold
+	until_true 20 shows b connection '[.[].state] | length == 3'
+	shows b connection 'map(.mode) | sort == ["smcr", "tcp", "tcp"]'
+}
