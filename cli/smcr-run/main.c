@@ -17,6 +17,7 @@
 
 #include "cli/smcr-run/unit.h"
 #include "lib/inspect/inspect.h"
+#include "lib/inspect/preload_list.h"
 #include "proto/ipc/ipc.h"
 
 #define LIBRARY "libsmcr-preload.so"
@@ -120,32 +121,24 @@ static bool find_library(char *ret_path)
 	return false;
 }
 
-static bool is_ours(const char *item, size_t len)
-{
-	const size_t name_len = strlen(LIBRARY);
-	if (len < name_len || memcmp(item + len - name_len, LIBRARY, name_len) != 0)
-		return false;
-	return len == name_len || item[len - name_len - 1] == '/';
-}
-
 /* smcrd's library comes first: the libraries behind it then see the calls that it passes on. A copy
  * of it that an outer smcr-run has named is left out: it would do everything a second time. */
 static int set_preload(const char *library)
 {
-	static const char separators[] = " :"; /* of the dynamic loader's list */
-	const char *at = getenv("LD_PRELOAD");
-	char *value = malloc(strlen(library) + (at ? strlen(at) : 0) + sizeof(":"));
+	const char *list = getenv("LD_PRELOAD");
+	if (!list)
+		list = "";
+	char *value = malloc(strlen(library) + strlen(list) + sizeof(":"));
 	if (!value)
 		return -1;
 	char *end = stpcpy(value, library);
-	while (at && *(at += strspn(at, separators))) {
-		size_t len = strcspn(at, separators);
-		if (!is_ours(at, len)) {
-			*end++ = ':';
-			end = mempcpy(end, at, len);
-			*end = '\0';
-		}
-		at += len;
+	struct preload_item item;
+	while (preload_list_next(&list, &item)) {
+		if (preload_list_is(&item, LIBRARY))
+			continue;
+		*end++ = ':';
+		end = mempcpy(end, item.at, item.len);
+		*end = '\0';
 	}
 	int rc = setenv("LD_PRELOAD", value, 1);
 	free(value);

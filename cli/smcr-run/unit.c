@@ -10,6 +10,7 @@
 
 #include "cli/smcr-run/unit_check.h"
 #include "cli/smcr-run/unit_state.h"
+#include "lib/inspect/preload_list.h"
 #include "proto/ipc/ipc.h"
 
 #define UNIT_DIR     "/etc/systemd/system"
@@ -59,13 +60,6 @@ static void print_assignment(FILE *out, const char *name, const char *value)
 
 /* ---- LD_PRELOAD */
 
-static bool is_ours(const char *item, size_t len, const char *library)
-{
-	const char *name = strrchr(library, '/') + 1;
-	const size_t name_len = strlen(name);
-	return len >= name_len && strncmp(item + len - name_len, name, name_len) == 0;
-}
-
 /* @return where the value begins, or NULL. Blanks separate assignments; an assignment whose value
  *         has blanks stands in quotes. */
 static const char *find_preload(const char *environment, bool *ret_quoted)
@@ -85,14 +79,13 @@ static void add_libraries(FILE *value, const char *environment, const char *libr
 {
 	bool quoted;
 	const char *at = find_preload(environment, &quoted);
-	if (!at)
-		return;
-	for (const char *end = at + strcspn(at, quoted ? "\"'" : " "); at < end;) {
-		size_t item = strcspn(at, " :\"'");
-		if (item > 0 && !is_ours(at, item, library))
-			fprintf(value, ":%.*s", (int)item, at);
-		at += item + 1;
-	}
+	char *value_before = at ? strndup(at, strcspn(at, quoted ? "\"'" : " ")) : NULL;
+	const char *list = value_before;
+	struct preload_item item;
+	while (list && preload_list_next(&list, &item))
+		if (!preload_list_is(&item, strrchr(library, '/') + 1))
+			fprintf(value, ":%.*s", (int)item.len, item.at);
+	free(value_before);
 }
 
 static void print_preload(FILE *out, const struct unit_request *request,

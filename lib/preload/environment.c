@@ -4,8 +4,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define PRELOAD    "LD_PRELOAD="
-#define SEPARATORS " :" /* of the dynamic loader's list */
+#include "lib/inspect/preload_list.h"
+
+#define PRELOAD "LD_PRELOAD="
 
 static bool same_name(const char *variable, const char *name, size_t name_len)
 {
@@ -28,33 +29,11 @@ static bool is_preload(const char *variable)
 
 /* ---- the list of libraries */
 
-struct item {
-	const char *at;
-	size_t len;
-};
-
-/** @param list is moved behind the item. @return false: no more items */
-static bool next_item(const char **list, struct item *ret_item)
-{
-	const char *at = *list + strspn(*list, SEPARATORS);
-	*ret_item = (struct item){ at, strcspn(at, SEPARATORS) };
-	*list = at + ret_item->len;
-	return ret_item->len > 0;
-}
-
-static bool is_library(const struct item *item, const char *library)
-{
-	const size_t len = strlen(library);
-	if (item->len < len || memcmp(item->at + item->len - len, library, len) != 0)
-		return false;
-	return item->len == len || item->at[item->len - len - 1] == '/';
-}
-
 static bool lists_library(const char *list, const char *library)
 {
-	struct item item;
-	while (next_item(&list, &item))
-		if (is_library(&item, library))
+	struct preload_item item;
+	while (preload_list_next(&list, &item))
+		if (preload_list_is(&item, library))
 			return true;
 	return false;
 }
@@ -113,14 +92,14 @@ static char *make_preload(const struct environment_view *view, const struct envi
 {
 	const char *list = view->preload ? view->preload : "";
 	char *end = room, *start;
-	struct item item;
+	struct preload_item item;
 	if (library)
 		end = append(end, ours->preload, strlen(ours->preload));
 	else
 		end = append(end, PRELOAD, strlen(PRELOAD));
 	start = end;
-	while (next_item(&list, &item)) {
-		if (is_library(&item, ours->library))
+	while (preload_list_next(&list, &item)) {
+		if (preload_list_is(&item, ours->library))
 			continue;
 		if (library || end != start)
 			*end++ = ':';

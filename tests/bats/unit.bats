@@ -96,6 +96,27 @@ Environment="SMCR_VERBOSE=1"' ]]
 	[[ $output == *"Read-only file system"* ]]
 }
 
+# before VALUE: print LD_PRELOAD of the drop-in for a service whose Environment= systemctl shows as VALUE
+before() {
+	unshare --mount bash -c '
+		mount -t tmpfs tmpfs /run
+		mkdir -p /run/systemd/system /run/bin
+		printf "%s\n" "#!/bin/sh" "echo LoadState=loaded" "cat /run/value" >/run/bin/systemctl
+		chmod +x /run/bin/systemctl
+		printf "Environment=%s\n" "$2" >/run/value
+		PATH=/run/bin:$PATH "$1" --unit a.service 2>/dev/null' - "$RUN" "$1" |
+		sed -n "s|^Environment=\"LD_PRELOAD=$LIBRARY\(.*\)\"$|\1|p"
+}
+
+@test "the drop-in keeps the libraries that the service has in LD_PRELOAD, but for another copy of ours" {
+	[ "$(before 'A=1')" = '' ]
+	[ "$(before 'MY_LD_PRELOAD=x.so LD_PRELOAD=a.so:/b/c.so B=d.so')" = ':a.so:/b/c.so' ]
+	[ "$(before 'A=1 "LD_PRELOAD=a.so  b.so" B=1')" = ':a.so:b.so' ]
+	[ "$(before 'LD_PRELOAD=libsmcr-preload.so:/opt/libsmcr-preload.so:a.so')" = ':a.so' ]
+	[ "$(before 'LD_PRELOAD=/opt/notlibsmcr-preload.so:libsmcr-preload.so.1')" = \
+		':/opt/notlibsmcr-preload.so:libsmcr-preload.so.1' ]
+}
+
 # unit NAME LINE..: write a service on the host of systemd
 unit() {
 	local name=$1
