@@ -110,36 +110,39 @@ __attribute__((constructor)) static void find_next(void)
 
 /* ---- exec */
 
-static int refused(int error)
+/* @return false: the program must not be started, and errno says why */
+static bool begin(struct carry *ret_carry, const struct carry_program *program, char *const envp[])
 {
-	errno = -error;
-	return -1;
+	find_next();
+	int rc = carry_begin(ret_carry, program, envp);
+	if (rc < 0)
+		errno = -rc;
+	return rc == 0;
+}
+
+/* The kernel has not started it. */
+static int failed(struct carry *carry, int rc)
+{
+	carry_end(carry, false);
+	return rc;
 }
 
 static int exec_path(const char *path, char *const argv[], char *const envp[])
 {
 	const struct carry_program program = { .dirfd = AT_FDCWD, .path = path };
 	struct carry carry;
-	find_next();
-	int rc = carry_begin(&carry, &program, envp);
-	if (rc < 0)
-		return refused(rc);
-	rc = next.execve(path, argv, carry.envp);
-	carry_end(&carry, false);
-	return rc;
+	if (!begin(&carry, &program, envp))
+		return -1;
+	return failed(&carry, next.execve(path, argv, carry.envp));
 }
 
 static int exec_file(const char *file, char *const argv[], char *const envp[])
 {
 	const struct carry_program program = { .dirfd = AT_FDCWD, .path = file, .search = true };
 	struct carry carry;
-	find_next();
-	int rc = carry_begin(&carry, &program, envp);
-	if (rc < 0)
-		return refused(rc);
-	rc = next.execvpe(file, argv, carry.envp);
-	carry_end(&carry, false);
-	return rc;
+	if (!begin(&carry, &program, envp))
+		return -1;
+	return failed(&carry, next.execvpe(file, argv, carry.envp));
 }
 
 EXPORT int execve(const char *path, char *const argv[], char *const envp[])
@@ -166,26 +169,18 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
 	const struct carry_program program = { .dirfd = fd, .path = "", .flags = AT_EMPTY_PATH };
 	struct carry carry;
-	find_next();
-	int rc = carry_begin(&carry, &program, envp);
-	if (rc < 0)
-		return refused(rc);
-	rc = next.fexecve(fd, argv, carry.envp);
-	carry_end(&carry, false);
-	return rc;
+	if (!begin(&carry, &program, envp))
+		return -1;
+	return failed(&carry, next.fexecve(fd, argv, carry.envp));
 }
 
 EXPORT int execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags)
 {
 	const struct carry_program program = { .dirfd = dirfd, .path = path, .flags = flags };
 	struct carry carry;
-	find_next();
-	int rc = carry_begin(&carry, &program, envp);
-	if (rc < 0)
-		return refused(rc);
-	rc = next.execveat(dirfd, path, argv, carry.envp, flags);
-	carry_end(&carry, false);
-	return rc;
+	if (!begin(&carry, &program, envp))
+		return -1;
+	return failed(&carry, next.execveat(dirfd, path, argv, carry.envp, flags));
 }
 
 /* ---- exec with the arguments in the call */
