@@ -579,6 +579,21 @@ static void a_lost_link_is_replaced(void **state)
 	PROVES("ADDL-14 ERR-26");
 }
 
+/* @return the number of the server's link that was made last, or 0: it has none */
+static uint8_t newest_link(struct pair *pair)
+{
+	uint8_t number = 0;
+	uint64_t ref = 0;
+	for (unsigned int k = 0; k < SMCR_LINK_SLOTS; k++) {
+		const struct smcr_link *link = pair_lgr(pair, S)->links[k];
+		if (!link || link->ref < ref)
+			continue;
+		number = link->number;
+		ref = link->ref;
+	}
+	return number;
+}
+
 /** LG-11: a link number is not used again before all others were. */
 static void numbers_go_round(void **state)
 {
@@ -588,20 +603,16 @@ static void numbers_go_round(void **state)
 	(void)pair_connected(pair);
 	unsigned int distinct = 0;
 	for (int i = 0; i < 300; i++) {
-		struct smcr_link *link = NULL;
 		pair_run(pair, 3 * SECOND);
 		assert_links(pair, 2, 2);
-		for (unsigned int k = 0; k < SMCR_LINK_SLOTS; k++)
-			if (pair_lgr(pair, S)->links[k] &&
-			    (!link || pair_lgr(pair, S)->links[k]->ref > link->ref))
-				link = pair_lgr(pair, S)->links[k];
-		assert_true(link->number > 1); /* link 1 is still there */
+		uint8_t number = newest_link(pair);
+		assert_true(number > 1); /* link 1 is still there */
 		if (distinct < 254) {
-			assert_false(seen[link->number]);
+			assert_false(seen[number]);
 			distinct++;
 		}
-		seen[link->number] = true;
-		pair_fail_link(pair, S, link->number);
+		seen[number] = true;
+		pair_fail_link(pair, S, number);
 		pair_pump(pair);
 		pair_clear_log(pair);
 	}
