@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/smcr/reach.h"
 
+#include <sys/param.h>
 #include <sys/un.h>
 
 #include "lib/smcr/settings.h"
@@ -18,25 +19,32 @@ static bool is_out_of_sight(int error)
 	return error == -ENOENT || error == -EACCES || error == -ENOTDIR || error == -ELOOP;
 }
 
-/* connect() blocks if the backlog is full; SO_SNDTIMEO bounds that. */
-static int connect_within(int fd, const struct sockaddr_un *addr, socklen_t len, int limit_ms)
+/* connect() blocks if the backlog is full; SO_SNDTIMEO bounds that. The kernel takes a limit of 0
+ * for none, so a deadline that has passed leaves a millisecond. */
+static int set_limit(int fd, int64_t deadline)
 {
-	const struct timeval limit = { .tv_sec = limit_ms / 1000,
-				       .tv_usec = limit_ms % 1000 * 1000 };
-	const int64_t deadline = sys_now_ms() + limit_ms;
-	int rc = sys_setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	if (rc < 0)
-		return rc;
-	do
-		rc = sys_connect(fd, addr, len);
-	while (rc == -EINTR && sys_now_ms() < deadline);
+	int64_t left = deadline - sys_now_ms();
+	if (left < 1)
+		left = 1;
+	const struct timeval limit = { .tv_sec = left / 1000, .tv_usec = left % 1000 * 1000 };
+	return sys_setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+}
+
+static int connect_until(int fd, const struct sockaddr_un *addr, socklen_t len, int64_t deadline)
+{
+	int rc;
+	do {
+		rc = set_limit(fd, deadline);
+		if (rc == 0)
+			rc = sys_connect(fd, addr, len);
+	} while (rc == -EINTR && sys_now_ms() < deadline);
 	return rc;
 }
 
-static int connect_abstract(int fd)
+static int connect_abstract(int fd, int64_t deadline)
 {
-	int rc = connect_within(fd, &pre_settings.daemon_abstract, pre_settings.daemon_abstract_len,
-				ABSTRACT_MS);
+	int rc = connect_until(fd, &pre_settings.daemon_abstract, pre_settings.daemon_abstract_len,
+			       MIN(deadline, sys_now_ms() + ABSTRACT_MS));
 	return rc == 0 && !pre_trust_end(fd) ? -ECONNREFUSED : rc;
 }
 
@@ -45,11 +53,11 @@ int pre_reach_look(int fd)
 	int rc = sys_may_write(pre_settings.daemon.sun_path);
 	if (rc == 0)
 		pre_trust_note_owner();
-	return is_out_of_sight(rc) ? connect_abstract(fd) : 0;
+	return is_out_of_sight(rc) ? connect_abstract(fd, INT64_MAX) : 0;
 }
 
-int pre_reach_connect(int fd, int limit_ms)
+int pre_reach_connect(int fd, int64_t deadline)
 {
-	int rc = connect_within(fd, &pre_settings.daemon, pre_settings.daemon_len, limit_ms);
-	return is_out_of_sight(rc) ? connect_abstract(fd) : rc;
+	int rc = connect_until(fd, &pre_settings.daemon, pre_settings.daemon_len, deadline);
+	return is_out_of_sight(rc) ? connect_abstract(fd, deadline) : rc;
 }

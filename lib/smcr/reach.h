@@ -15,8 +15,9 @@
  * which may be connected afterwards. @return 0 or a negative errno */
 int pre_reach_look(int fd);
 
-/** Connect a Unix socket to the daemon. @param limit_ms the longest wait. @return 0 or a negative
- * errno */
-int pre_reach_connect(int fd, int limit_ms);
+/** Connect a Unix socket to the daemon. @param deadline  when to give up, of sys_now_ms(); if it
+ * has passed, one attempt is made all the same. @return 0 or a negative errno; -EAGAIN: the
+ * daemon's backlog was full until the end */
+int pre_reach_connect(int fd, int64_t deadline);
 
 #endif

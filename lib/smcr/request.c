@@ -2,6 +2,7 @@
 #include "lib/smcr/request.h"
 
 #include <string.h>
+#include <sys/param.h>
 
 #include "lib/smcr/claim.h"
 #include "lib/smcr/reach.h"
@@ -214,9 +215,13 @@ static int receive_answer(struct pre_request *s)
 
 /* ---- a request from beginning to end */
 
-static int connect_to_daemon(const struct pre_request *s)
+/* A rendezvous may take long, connecting may not. smcrd whose backlog is full counts as absent only
+ * after PRE_REPLY_MS: what a shorter limit ends tells little of smcrd. */
+static int connect_to_daemon(const struct pre_request *s, int limit_ms)
 {
-	int rc = pre_reach_connect(s->socket, PRE_REPLY_MS);
+	int rc = pre_reach_connect(s->socket, MIN(s->deadline, sys_now_ms() + PRE_REPLY_MS));
+	if ((rc == -EAGAIN || rc == -EINTR) && limit_ms < PRE_REPLY_MS)
+		return -ETIMEDOUT;
 	if (rc < 0 && !pre_is_shortage(rc))
 		pre_usable_absent();
 	return rc;
@@ -258,12 +263,7 @@ static int check(struct pre_request *s, uint8_t type)
 static int talk(struct pre_request *s, uint8_t type, const uint8_t *payload, size_t len, int fd,
 		bool wakeable)
 {
-	int rc = check(s, type);
-	if (rc == 0)
-		rc = connect_to_daemon(s);
-	if (rc < 0)
-		return rc;
-	rc = send_request(s, type, payload, len, fd);
+	int rc = send_request(s, type, payload, len, fd);
 	s->wakeable = wakeable;
 	/* smcrd may have refused the session with an ERROR and hung up. */
 	if (rc == -EPIPE && receive_frame(s) == 0 && s->type == IPC_ERROR)
@@ -278,7 +278,11 @@ int pre_request_ask(uint8_t type, const uint8_t *payload, int len, int fd, int l
 	int rc = begin(s, type, limit_ms);
 	if (rc < 0)
 		return rc;
-	rc = len < 0 ? len : talk(s, type, payload, (size_t)len, fd, wakeable);
+	rc = len < 0 ? len : check(s, type);
+	if (rc == 0)
+		rc = connect_to_daemon(s, limit_ms);
+	if (rc == 0)
+		rc = talk(s, type, payload, (size_t)len, fd, wakeable);
 	sys_close(s->socket);
 	return rc;
 }
@@ -289,7 +293,7 @@ int pre_request_tell(uint8_t type, const uint8_t *payload, int len, int fd, int 
 	int rc = len < 0 ? len : begin(&s, type, limit_ms);
 	if (rc < 0)
 		return rc;
-	rc = pre_reach_connect(s.socket, limit_ms);
+	rc = pre_reach_connect(s.socket, s.deadline);
 	if (rc == 0)
 		rc = send_request(&s, type, payload, (size_t)len, fd);
 	sys_close(s.socket);
