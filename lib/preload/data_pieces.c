@@ -12,9 +12,10 @@ size_t data_length(const struct iovec *iov, int count)
 	if (count <= 0 || count > IOV_MAX || data_is_nowhere(iov))
 		return 0;
 	for (int i = 0; i < count; i++) {
-		if (iov[i].iov_len > SSIZE_MAX - sum)
+		const size_t len = data_piece(iov, i).iov_len;
+		if (len > SSIZE_MAX - sum)
 			return 0;
-		sum += iov[i].iov_len;
+		sum += len;
 	}
 	return sum;
 }
@@ -31,12 +32,13 @@ size_t data_slice(const struct iovec *iov, int count, size_t at, size_t len,
 {
 	size_t sum = 0, n = 0;
 	for (int i = 0; i < count && sum < len && n < DATA_PIECES; i++) {
-		if (at >= iov[i].iov_len) {
-			at -= iov[i].iov_len;
+		const struct iovec piece = data_piece(iov, i);
+		if (at >= piece.iov_len) {
+			at -= piece.iov_len;
 			continue;
 		}
-		size_t size = MIN(iov[i].iov_len - at, len - sum);
-		ret_iov[n++] = (struct iovec){ (uint8_t *)iov[i].iov_base + at, size };
+		const size_t size = MIN(piece.iov_len - at, len - sum);
+		ret_iov[n++] = (struct iovec){ (uint8_t *)piece.iov_base + at, size };
 		sum += size;
 		at = 0;
 	}

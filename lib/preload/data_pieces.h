@@ -6,6 +6,10 @@
  * (docs/sockets.md). Callers that must not fault ask data_is_nowhere() or
  * data_message_readable() first.
  *
+ * Another thread of the program may change the list during the call. So data_piece() reads each
+ * element once, and a sum of lengths that was asked for before only says how much is moved at most:
+ * the list may have less by now.
+ *
  * Async-signal-safe and thread safe.
  */
 #ifndef SMCRD_LIB_PRELOAD_DATA_PIECES_H
@@ -20,8 +24,16 @@
 /** Most pieces of memory that one part of a call has. */
 #define DATA_PIECES 16
 
+/** One element of the program's list, as it is now. */
+static inline struct iovec data_piece(const struct iovec *iov, int i)
+{
+	const volatile struct iovec *piece = &iov[i];
+	return (struct iovec){ piece->iov_base, piece->iov_len };
+}
+
 /** The pieces of memory that have the bytes after the first `at` ones.
- * @return how many bytes, at most `len`; less if they are in more than DATA_PIECES pieces */
+ * @return how many bytes, at most `len`; less if they are in more than DATA_PIECES pieces, or the
+ * list has no more */
 size_t data_slice(const struct iovec *iov, int count, size_t at, size_t len,
 		  struct iovec ret_iov[DATA_PIECES], size_t *ret_count);
 

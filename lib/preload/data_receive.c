@@ -12,6 +12,7 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <sys/param.h>
 
 #include "lib/preload/data.h"
 #include "lib/preload/data_pieces.h"
@@ -35,21 +36,24 @@ struct reading {
 	int flags;
 };
 
-static void copy_out(const struct reading *r, size_t at, uint64_t pos, uint32_t len)
+/* Copy bytes behind the first `at` ones of the call. @return how many: fewer than `len` if the
+ * program has shortened its list meanwhile */
+static uint32_t copy_out(const struct reading *r, size_t at, uint64_t pos, uint32_t len)
 {
 	const struct path_ring *ring = &r->path->layout.receive;
-	for (int i = 0; len > 0; i++) {
-		const struct iovec *part = &r->iov[i];
-		if (at >= part->iov_len) {
-			at -= part->iov_len;
+	uint32_t sum = 0;
+	for (int i = 0; i < r->count && sum < len; i++) {
+		const struct iovec piece = data_piece(r->iov, i);
+		if (at >= piece.iov_len) {
+			at -= piece.iov_len;
 			continue;
 		}
-		uint32_t n = part->iov_len - at < len ? (uint32_t)(part->iov_len - at) : len;
-		path_ring_get(r->path->memory, ring, pos, (uint8_t *)part->iov_base + at, n);
-		pos += n;
-		len -= n;
+		const uint32_t n = (uint32_t)MIN(piece.iov_len - at, len - sum);
+		path_ring_get(r->path->memory, ring, pos + sum, (uint8_t *)piece.iov_base + at, n);
+		sum += n;
 		at = 0;
 	}
+	return sum;
 }
 
 /* Read the pair without waiting. @return bytes; 0: it is empty, or at the end of the stream, which
@@ -74,13 +78,13 @@ static ssize_t look(const struct reading *r)
 		if (n == 0)
 			break;
 		int head = take_head(r);
-		if (head < 0 || (size_t)head == r->want)
+		/* More than was asked for: the program has lengthened its list meanwhile. */
+		if (head < 0 || (size_t)head >= r->want)
 			return head;
-		if (n > r->want - (size_t)head)
-			n = (uint32_t)(r->want - (size_t)head);
-		copy_out(r, (size_t)head, taken, n);
-		if (r->flags & MSG_PEEK ? path_reader_unchanged(page, taken)
-					: path_reader_take(page, taken, n))
+		n = (uint32_t)MIN(n, r->want - (size_t)head);
+		n = copy_out(r, (size_t)head, taken, n);
+		if (n > 0 && (r->flags & MSG_PEEK ? path_reader_unchanged(page, taken)
+						  : path_reader_take(page, taken, n)))
 			return head + (ssize_t)n;
 		if (head > 0)
 			return head;

@@ -50,7 +50,7 @@ enum outcome {
 	WRITTEN, /* a part was written */
 	FULL,    /* nothing can be written now */
 	OUTSIDE, /* the memory cannot be used: leave the rest to the kernel */
-	ENDED,   /* the file has no more, or cannot be read */
+	ENDED,   /* the source has no more, or cannot be read */
 };
 
 /* The path whose lock this thread holds. A signal handler must not wait for the thread that it has

@@ -42,7 +42,8 @@ static uint32_t copy_pieces(const struct data_source *source, uint8_t *memory,
 	while (sum < len) {
 		struct iovec iov[DATA_PIECES];
 		size_t count;
-		slice(source, sum, len - sum, iov, &count);
+		if (slice(source, sum, len - sum, iov, &count) == 0)
+			break;
 		for (size_t i = 0; i < count; i++) {
 			uint32_t n = (uint32_t)iov[i].iov_len;
 			path_ring_put(memory, ring, pos + sum, iov[i].iov_base, n);

@@ -87,14 +87,16 @@ struct call {
 	int64_t began;
 };
 
-/* Only a call that has sent nothing may wait in the kernel, or raise a signal. */
+/* Only a call that has sent nothing may wait in the kernel, or raise a signal. @return as the
+ * kernel; 0: the program has shortened its list of pieces, there are no more bytes */
 static ssize_t send_part(const struct call *call, size_t sent)
 {
 	struct iovec pieces[DATA_PIECES];
 	struct msghdr msg = { .msg_iov = pieces };
 	const int flags = call->flags | (sent > 0 ? MSG_DONTWAIT | MSG_NOSIGNAL : 0);
-	data_slice(call->iov, call->count, sent, MIN(call->len - sent, SEND_ALL_PART), pieces,
-		   &msg.msg_iovlen);
+	if (data_slice(call->iov, call->count, sent, MIN(call->len - sent, SEND_ALL_PART), pieces,
+		       &msg.msg_iovlen) == 0)
+		return 0;
 	switch (call->way) {
 	case SEND_ALL_SEND:
 		return pre_next.send(call->fd, pieces[0].iov_base, pieces[0].iov_len, flags);
@@ -124,9 +126,11 @@ static ssize_t send_parts(const struct call *call)
 		if (is_write(call) && sent > 0 && !await_room(call))
 			break;
 		ssize_t n = send_part(call, sent);
+		if (n == 0)
+			break;
 		if (n > 0)
 			sent += (size_t)n;
-		else if (n == 0 || sent == 0 || errno != EAGAIN)
+		else if (sent == 0 || errno != EAGAIN)
 			return ended(sent);
 		else if (!is_write(call) && !await_room(call))
 			break;

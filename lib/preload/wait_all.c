@@ -77,7 +77,8 @@ static ssize_t receive_parts(int fd, const struct iovec *iov, int count, int fla
 		const size_t part = low > 1 ? MIN(len - got, limit_of(fd, got)) : len - got;
 		if (part == 0)
 			break;
-		data_slice(iov, count, got, part, pieces, &msg.msg_iovlen);
+		if (data_slice(iov, count, got, part, pieces, &msg.msg_iovlen) == 0)
+			break; /* the program has shortened its list */
 		n = pre_next.recvmsg(fd, &msg, flags & ~MSG_WAITALL);
 		if (n > 0)
 			got += (size_t)n;

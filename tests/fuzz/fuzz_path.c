@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The library's side of the memory that it shares with the daemon (docs/data-path.md). A program
- * makes calls, while somebody writes anything anywhere into the pages between any two accesses, and
- * the other end of the pair does anything. No call may move more bytes than it was asked for, or
- * touch other memory. To show that, the program's buffers are heap blocks of exactly their size,
- * and the shared memory lies between pages that cannot be accessed.
+ * makes calls, while somebody writes anything anywhere into the pages between any two accesses, the
+ * other end of the pair does anything, and another thread of the program changes the list of pieces
+ * of the call. No call may move more bytes than the program has room for, or touch other memory. To
+ * show that, the program's buffers and lists are heap blocks of exactly their size, and the shared
+ * memory lies between pages that cannot be accessed.
  */
 #include <fcntl.h>
 #include <linux/sockios.h>
@@ -86,34 +87,58 @@ static struct side {
 	uint8_t *fences; /* two pages around the library's mapping; NULL: there are none */
 } side;
 
+/* The list of pieces of the call that is under way, and how long each piece can be. */
+static struct pieces {
+	struct iovec *iov;
+	size_t room[PIECES];
+	int count; /* 0: there is no such call */
+} pieces;
+
+static void change_list(const struct record *record)
+{
+	if (pieces.count == 0)
+		return;
+	int i = record->small % pieces.count;
+	pieces.iov[i].iov_len = record->large % (pieces.room[i] + 1);
+}
+
 static void meddle_now(const struct record *record)
 {
 	if (record->who < 0x80)
 		meddle_with_word((struct path_page *)side.memory, record, RING_SIZE);
-	else
+	else if (record->who < 0xC0)
 		side.memory[record->large % SPAN] = record->who;
+	else
+		change_list(record);
 }
 
 /* ---- the program's calls ---- */
 
-/* Make the pieces of one call, each a heap block of its size. @return how many */
-static int open_pieces(const struct record *record, struct iovec iov[PIECES])
+/* Make the list of one call, and its pieces. @return for how many bytes there is room */
+static size_t open_pieces(const struct record *record)
 {
-	int count = 1 + record->who / 16 % PIECES;
-	size_t len = record->large % MOST;
-	for (int i = 0; i < count; i++) {
-		size_t part = i + 1 < count ? len / 3 : len;
-		iov[i] = (struct iovec){ calloc(1, part ? part : 1), part };
-		must(iov[i].iov_base != NULL);
-		len -= part;
+	const size_t sum = record->large % MOST;
+	size_t left = sum;
+	pieces.count = 1 + record->who / 16 % PIECES;
+	pieces.iov = calloc((size_t)pieces.count, sizeof(*pieces.iov));
+	must(pieces.iov != NULL);
+	for (int i = 0; i < pieces.count; i++) {
+		const size_t part = i + 1 < pieces.count ? left / 3 : left;
+		pieces.room[i] = part;
+		pieces.iov[i] = (struct iovec){ calloc(1, part ? part : 1),
+						record->small & 0x100 ? part / 2 : part };
+		must(pieces.iov[i].iov_base != NULL);
+		left -= part;
 	}
-	return count;
+	return sum;
 }
 
-static void close_pieces(struct iovec iov[PIECES], int count)
+static void close_pieces(void)
 {
-	for (int i = 0; i < count; i++)
-		free(iov[i].iov_base);
+	for (int i = 0; i < pieces.count; i++)
+		free(pieces.iov[i].iov_base);
+	free(pieces.iov);
+	pieces.count = 0;
 }
 
 static void expect_result(bool done, ssize_t n, size_t asked)
@@ -125,25 +150,24 @@ static void expect_result(bool done, ssize_t n, size_t asked)
 static void call_receive(const struct record *record)
 {
 	static const int flags[] = { 0, MSG_DONTWAIT, MSG_PEEK, MSG_PEEK | MSG_DONTWAIT };
-	struct iovec iov[PIECES];
 	ssize_t n = 0;
 	int how = flags[record->small % 4];
-	int count = open_pieces(record, iov);
+	const size_t room = open_pieces(record);
 	if (record->small & 4 && !side.waits)
 		how |= MSG_WAITALL;
-	bool done = data_receive(side.fd, iov, count, how, &n);
-	expect_result(done, n, data_length(iov, count));
-	close_pieces(iov, count);
+	bool done = data_receive(side.fd, pieces.iov, pieces.count, how, &n);
+	expect_result(done, n, room);
+	close_pieces();
 }
 
 static void call_send(const struct record *record)
 {
-	struct iovec iov[PIECES];
 	ssize_t n = 0;
-	int count = open_pieces(record, iov);
-	bool done = data_send(side.fd, iov, count, record->small % 2 ? MSG_DONTWAIT : 0, &n);
-	expect_result(done, n, data_length(iov, count));
-	close_pieces(iov, count);
+	const size_t room = open_pieces(record);
+	bool done = data_send(side.fd, pieces.iov, pieces.count,
+			      record->small % 2 ? MSG_DONTWAIT : 0, &n);
+	expect_result(done, n, room);
+	close_pieces();
 }
 
 static void call_send_file(const struct record *record)
