@@ -79,16 +79,10 @@ static int push_parted(struct writing *w, struct iovec *iov, size_t count, size_
 	return rc == 1 ? n + 1 : n > 0 ? n : rc;
 }
 
-/* Write the next bytes into the pair, at most `len`. */
-static enum outcome pour(struct writing *w, size_t len)
+/* Write `len` bytes, which are the next ones of the source, into the pair. */
+static enum outcome queue(struct writing *w, struct iovec *iov, size_t count, size_t len)
 {
-	struct iovec iov[DATA_PIECES];
-	uint8_t buf[DATA_SOURCE_FILE];
-	size_t count;
-	ssize_t n = data_source_next(&w->source, len, buf, iov, &count);
-	if (n <= 0)
-		return ENDED;
-	int rc = push_parted(w, iov, count, (size_t)n);
+	int rc = push_parted(w, iov, count, len);
 	if (rc == -EAGAIN)
 		return FULL;
 	if (rc <= 0) {
@@ -98,6 +92,16 @@ static enum outcome pour(struct writing *w, size_t len)
 	w->poured += (size_t)rc;
 	data_source_advance(&w->source, (size_t)rc);
 	return WRITTEN;
+}
+
+/* Write the next bytes into the pair, at most as many as make it unwritable. */
+static enum outcome pour(struct writing *w)
+{
+	struct iovec iov[DATA_PIECES];
+	uint8_t buf[DATA_SOURCE_FILE];
+	size_t count;
+	ssize_t n = data_source_next(&w->source, w->path->part, buf, iov, &count);
+	return n > 0 ? queue(w, iov, count, (size_t)n) : ENDED;
 }
 
 /* Is one message of the least charge all that is queued in the pair? @return 1 or 0; -1: `fd` is no
@@ -116,6 +120,15 @@ static int is_idle(const struct writing *w)
 
 /* ---- under the lock */
 
+/* Wake the daemon, which does not poll: the next byte, at this position, goes through the pair. It
+ * is the copy in the memory that goes there. The source may have no more by now, since files and
+ * lists of pieces can be cut meanwhile, and the bytes before it would wait for the next call. */
+static enum outcome ring_doorbell(struct writing *w, uint64_t pos)
+{
+	struct iovec byte = { w->path->memory + path_ring_place(&w->path->layout.send, pos), 1 };
+	return queue(w, &byte, 1, 1);
+}
+
 static enum outcome write_memory(struct writing *w, uint64_t at, uint32_t n, bool doorbell)
 {
 	w->pour = false;
@@ -126,8 +139,7 @@ static enum outcome write_memory(struct writing *w, uint64_t at, uint32_t n, boo
 	if (!path_writer_commit(pre_path_page(w->path), at, n))
 		return OUTSIDE;
 	data_source_advance(&w->source, n);
-	/* The daemon does not poll: the next byte goes through the pair, to wake it. */
-	return doorbell ? pour(w, 1) : WRITTEN;
+	return doorbell ? ring_doorbell(w, at + n) : WRITTEN;
 }
 
 /* The steps of docs/data-path.md with the lock held. */
@@ -155,7 +167,7 @@ static enum outcome write_locked(struct writing *w)
 		return write_memory(w, at, room, doorbell);
 	if (small)
 		return OUTSIDE;
-	return w->pour ? pour(w, w->path->part) : FULL;
+	return w->pour ? pour(w) : FULL;
 }
 
 /* ---- the lock */

@@ -164,6 +164,27 @@ static void test_a_cut_list_sends_what_is_left(void **state)
 	assert_int_equal(committed(), left);
 }
 
+static void keep_nothing(void)
+{
+	cut_after(0);
+}
+
+/* The bytes were copied already, and the last one goes through the pair. Were the list asked for it
+ * again, the daemon would sleep on. */
+static void test_a_cut_list_wakes_the_daemon(void **state)
+{
+	(void)state;
+	uint8_t got[2];
+	make_list(0, PAGE, 2, 100);
+	memset(plain, 'x', sizeof(plain));
+	change_list = keep_nothing;
+	assert_true(path_tx_stop_polling(&tx));
+	assert_int_equal(writev(fd, list, count), PAGE + 200);
+	assert_int_equal(committed(), PAGE + 200 - 1);
+	assert_int_equal(recv(daemon_end, got, 2, MSG_DONTWAIT), 2);
+	assert_int_equal(got[1], 'x');
+}
+
 /* ---- receiving from the memory */
 
 static void keep_two(void)
@@ -269,6 +290,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_cut_list_sends_what_is_left),
+		TEST(test_a_cut_list_wakes_the_daemon),
 		TEST(test_a_cut_list_receives_what_fits),
 		TEST(test_an_emptied_list_takes_nothing),
 		TEST(test_a_longer_list_ends_with_the_head),
