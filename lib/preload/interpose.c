@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The functions that programs call instead of the C library's (GEN-1), but for those that move data
- * (data_calls.c), those that descriptors come and go with (descriptors.c), and those that start
- * programs (exec.c).
+ * (receive_calls.c, send_calls.c), those that descriptors come and go with (descriptors.c), and
+ * those that start programs (exec.c).
  *
  * Each keeps the C library's contract: -1 and errno on failure, errno untouched on success. What it
  * does with a pair end is what it does with a TCP socket (SOCK-1). The work is done by its namesake
