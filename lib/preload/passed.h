@@ -9,7 +9,8 @@
 #include <sys/socket.h>
 
 /** Call `note` for each descriptor that is passed with a message, which the kernel has received or
- * taken. */
+ * taken. Another thread may have changed the message since: nothing outside of its control messages
+ * is read, but any number may be noted. */
 void passed_each(const struct msghdr *msg, void (*note)(int fd));
 
 #endif
