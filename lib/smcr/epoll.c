@@ -9,7 +9,12 @@
 
 /* True for TCP sockets before connect(), and for pair ends whose connect() is in progress. Programs
  * exist that register a descriptor for each message, and getsockopt() costs much more than
- * getpeername(), as the kernel runs smcrd's BPF program for it. */
+ * getpeername(), as the kernel runs smcrd's BPF program for it.
+ *
+ * The kernel is asked also where the table of descriptors (path.h) says that this is a pair end.
+ * The library does not see every close(), nor every way by which a number comes to a new socket,
+ * and no later step would notice the mistake: connect() would replace that socket, and its
+ * registration would stay with the old file. */
 static bool may_be_replaced(int fd, uint64_t *ret_cookie)
 {
 	struct sockaddr_storage peer;

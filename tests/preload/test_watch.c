@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "lib/smcr/pair.h"
+#include "lib/smcr/path.h"
 #include "lib/smcr/sys.h"
 #include "lib/smcr/watch.h"
 #include "tests/preload/fixture.h"
@@ -126,6 +127,25 @@ static void test_duplicated_instances(void **state)
 	close(epfd);
 }
 
+/* The library has not seen that a pair end was closed, as by fclose(), nor that another socket was
+ * made, as by a raw system call. The registration of the new socket is kept all the same. */
+static void test_a_number_that_is_used_again_unseen(void **state)
+{
+	(void)state;
+	int epfd = epoll_create1(EPOLL_CLOEXEC), fd = pre_net_socket(AF_INET, SOCK_STREAM);
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	assert_int_equal(syscall(SYS_close, fd), 0);
+	assert_int_equal(syscall(SYS_socket, AF_INET, SOCK_STREAM, 0), fd);
+	assert_true(pre_path_is_pair(fd)); /* as the library still has it */
+	change(epfd, EPOLL_CTL_ADD, fd, EPOLLIN, 6);
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	change(epfd, EPOLL_CTL_MOD, fd, EPOLLOUT, 7); /* ENOENT if it had stayed behind */
+	close(fd);
+	close(epfd);
+}
+
 /* A registration that does not fit is not lost silently: the socket stays on TCP. This has to be
  * the last test in this program, because the number stays marked. */
 static void test_overflow_is_told(void **state)
@@ -210,6 +230,7 @@ int main(void)
 		cmocka_unit_test(test_stale_entries_make_room),
 		cmocka_unit_test(test_threads_share_a_bucket),
 		TEST(test_duplicated_instances),
+		TEST(test_a_number_that_is_used_again_unseen),
 		TEST(test_overflow_is_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
