@@ -202,14 +202,23 @@ static int unprivileged_sockopt(int fd, struct ipc_sockopt *msg)
 	return call.error;
 }
 
+/* As the kernel does, keep of l_onoff whether it is set, and l_linger only where it is. */
+static int set_linger(const struct ipc_sockopt *msg, struct linger *linger)
+{
+	struct linger wanted;
+	if (msg->length < sizeof(wanted))
+		return EINVAL;
+	memcpy(&wanted, msg->value, sizeof(wanted));
+	linger->l_onoff = wanted.l_onoff != 0;
+	if (wanted.l_onoff)
+		linger->l_linger = wanted.l_linger;
+	return 0;
+}
+
 static int linger_option(struct ipc_sockopt *msg, struct linger *linger)
 {
-	if (msg->op == IPC_SOCKOPT_SET) {
-		if (msg->length < sizeof(*linger))
-			return EINVAL;
-		memcpy(linger, msg->value, sizeof(*linger));
-		return 0;
-	}
+	if (msg->op == IPC_SOCKOPT_SET)
+		return set_linger(msg, linger);
 	if (msg->length > sizeof(*linger))
 		msg->length = sizeof(*linger);
 	memcpy(msg->value, linger, msg->length);

@@ -319,11 +319,19 @@ static void seldom_options(int fd)
 	set_option("IP_UNICAST_IF", fd, IPPROTO_IP, IP_UNICAST_IF, 0);
 }
 
+static void set_linger(int fd, struct linger linger)
+{
+	socklen_t len = sizeof(linger);
+	result("set SO_LINGER", setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
+	result("SO_LINGER", getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len));
+	number("l_onoff", linger.l_onoff);
+	number("l_linger", linger.l_linger);
+}
+
 static void options(void)
 {
 	puts("# options");
 	int fd = connected();
-	struct linger linger = { 1, 3 };
 	struct timeval limit = { .tv_sec = 2 };
 	struct tcp_info info = { 0 };
 	struct ucred cred = { 1, 1, 1 };
@@ -362,11 +370,8 @@ static void options(void)
 	set_option("unknown TCP option", fd, IPPROTO_TCP, 30000, 1);
 	set_option("unknown level", fd, 30000, 1, 1);
 	seldom_options(fd);
-	result("set SO_LINGER", setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
-	memset(&linger, 0, sizeof(linger));
-	len = sizeof(linger);
-	result("SO_LINGER", getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len));
-	number("l_linger", linger.l_linger);
+	set_linger(fd, (struct linger){ 2, 3 });
+	set_linger(fd, (struct linger){ 0, 9 });
 	result("set SO_RCVTIMEO", setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)));
 	limit.tv_sec = 0;
 	len = sizeof(limit);
@@ -602,7 +607,7 @@ static int reset_by_peer(void)
 
 static void dead_socket(int fd)
 {
-	struct sockaddr_in addr;
+	struct sockaddr_in addr = { 0 };
 	socklen_t len = sizeof(addr);
 	struct tcp_info info = { .tcpi_state = 99 };
 	struct linger linger = { 1, 0 };
