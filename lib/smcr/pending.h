@@ -2,8 +2,12 @@
 /**
  * @file pending.h
  * Remembers pair ends that this process got for a connect() in progress. If an entry is lost (by
- * exec, or a full table), the TCP socket cannot be put back after a fallback, and the daemon
- * relays. Nothing else depends on it.
+ * exec, or a full table),
+ *
+ * - the TCP socket cannot be put back after a fallback, and the daemon relays;
+ * - shutdown() does not end the connect();
+ * - the first send() or recv() after a connect() that has failed gives ECONNRESET, and SO_ERROR
+ *   tells the error afterwards.
  *
  * No locks and no allocation; usable in signal handlers.
  */
