@@ -16,10 +16,10 @@
 #include "lib/smcr/ready.h"
 #include "lib/smcr/sys.h"
 
-/* Discarded bytes go into one small buffer, part by part of one system call. A pair holds less than
- * all parts together. */
-#define SCRATCH_BYTES   16384
-#define SCRATCH_PARTS   512
+/* Discarded bytes go into one buffer, part by part of one system call. A pair holds less than all
+ * parts together. */
+#define SCRATCH_BYTES   131072
+#define SCRATCH_PARTS   64
 #define DISCARD_AT_ONCE ((size_t)SCRATCH_BYTES * SCRATCH_PARTS)
 
 static bool is_pair(int fd)
@@ -70,10 +70,11 @@ bool answers_ignores_address(int fd)
 	return ignores;
 }
 
-/* recv() of at most DISCARD_AT_ONCE bytes that nobody wants. */
+/* recv() of at most DISCARD_AT_ONCE bytes that nobody wants. All threads write into one buffer, and
+ * nobody reads what is there: on the stack it would take more than a small thread has. */
 static ssize_t discard_part(int fd, size_t len, int flags)
 {
-	uint8_t scratch[SCRATCH_BYTES];
+	static uint8_t scratch[SCRATCH_BYTES];
 	struct iovec parts[SCRATCH_PARTS];
 	struct msghdr msg = { .msg_iov = parts };
 	do {

@@ -440,6 +440,33 @@ static void discarding(int fd)
 	waitpid(pid, NULL, 0);
 }
 
+#define SMALL_STACK ((size_t)16384)
+
+static void *discard_in_thread(void *arg)
+{
+	return (void *)recv(*(int *)arg, NULL, 100, MSG_TRUNC);
+}
+
+/* As in servers with very many threads. */
+static void discarding_on_a_small_stack(int fd)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	void *discarded;
+	char *stack = mmap(NULL, 5 * SMALL_STACK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *room = stack + 4 * SMALL_STACK;
+	if (stack == MAP_FAILED || mprotect(room, SMALL_STACK, PROT_READ | PROT_WRITE) < 0 ||
+	    pthread_attr_init(&attr) || pthread_attr_setstack(&attr, room, SMALL_STACK) ||
+	    send(fd, "discarded", 9, 0) != 9)
+		give_up("small stack");
+	if (pthread_create(&thread, &attr, discard_in_thread, &fd))
+		give_up("pthread_create");
+	pthread_join(thread, &discarded);
+	number("recv MSG_TRUNC on a small stack", (long)discarded);
+	pthread_attr_destroy(&attr);
+	munmap(stack, 5 * SMALL_STACK);
+}
+
 static void receiving_oddly(void)
 {
 	puts("# receiving, seldom used");
@@ -478,6 +505,7 @@ static void receiving_oddly(void)
 	number("byte", buf[0]);
 	result("recv MSG_TRUNC of nothing", recv(fd, NULL, 2, MSG_TRUNC | MSG_DONTWAIT));
 	discarding(fd);
+	discarding_on_a_small_stack(fd);
 	close(fd);
 }
 
