@@ -207,6 +207,7 @@ static void run_pump(struct conn *conn)
 	struct shared *shared = conn->pump.shared;
 	if (shared)
 		shared->now = conns_now_us();
+	early_before_bytes(conn);
 	bool more = pump_run(&conn->pump);
 	if (conn->pump.violated) {
 		violated(conn);
@@ -241,6 +242,7 @@ static void await_reader(struct conn *conn)
 
 static void run_relay(struct conn *conn)
 {
+	early_before_bytes(conn);
 	switch (relay_run(&conn->relay)) {
 	case RELAY_WAIT: ask_for_room(conn, conn->relay.rx_full); break;
 	case RELAY_MORE: mark_later(conn); break;

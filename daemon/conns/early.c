@@ -11,10 +11,22 @@
  * descriptor of that end, to enlarge its queue when it is unplugged. While the daemon has one, it
  * does not see that the program closes. So it keeps the descriptor for a short time only, in which
  * most handshakes and rendezvous on a LAN end, also where many begin at once.
+ *
+ * With TCP, the client's handshake is over before the server's accept() returns. So a client has
+ * seen its connect() end before it reads, on another connection, what the server wrote after that
+ * accept(). An FTP client has a control connection and connects for data: if the server's answer to
+ * the command came first, the client would give up its connect(), or wait for the outcome for ever.
+ * Over SMC-R accept() returns before the rendezvous is over. So each connect() whose handshake is
+ * over ends before bytes of the same peer are passed to a program.
  */
+#include <poll.h>
+#include <string.h>
+#include <utlist.h>
+
 #include "daemon/conns/internal.h"
 
 #define KEEP_END_MS 200
+#define LOOK_MAX    64 /* handshakes that are looked at before bytes are passed on */
 
 static void open_early(struct wait *wait)
 {
@@ -54,4 +66,64 @@ void early_forget(struct conn *conn)
 {
 	waits_remove(&conn->conns->early, &conn->early);
 	waits_remove(&conn->conns->connecting, &conn->connecting);
+}
+
+/* ---- the order of the outcome and of bytes on other connections */
+
+static bool brings_news(const struct conn *conn)
+{
+	struct pollfd pfd = { .fd = conn->tcp, .events = POLLIN | POLLPRI | POLLRDHUP };
+	struct iovec iov[2];
+	if (conn->phase == PHASE_SMCR)
+		return conn->pump.conn && conn->pump.rx_ready &&
+		       (smcr_conn_rx_data(conn->pump.conn, iov) > 0 ||
+			smcr_conn_rx_eof(conn->pump.conn));
+	/* relay_start() sets rx_ready before anything has come. */
+	return conn->phase == PHASE_RELAY && conn->relay.rx_ready && poll(&pfd, 1, 0) > 0;
+}
+
+static bool same_host(const struct smcr_addr *a, const struct smcr_addr *b)
+{
+	return a->family == b->family && !memcmp(a->ip, b->ip, a->family == AF_INET ? 4 : 16);
+}
+
+/* Begin each rendezvous whose TCP handshake has just ended: the event loop may not have come to it
+ * yet. Where very many connect at once only the oldest are looked at, because bytes of others wait
+ * meanwhile. */
+static void look_at_handshakes(struct conn *conn)
+{
+	struct pollfd fds[LOOK_MAX];
+	struct conn *others[LOOK_MAX];
+	struct wait *wait;
+	nfds_t n = 0;
+	DL_FOREACH (conn->conns->connecting.first, wait) {
+		struct conn *other = container_of(wait, struct conn, connecting);
+		if (!other->wait || !same_host(&conn->peer, &other->peer))
+			continue;
+		fds[n] = (struct pollfd){ .fd = other->tcp, .events = POLLOUT };
+		others[n] = other;
+		if (++n == LOOK_MAX)
+			break;
+	}
+	if (n == 0 || poll(fds, n, 0) <= 0)
+		return;
+	for (nfds_t i = 0; i < n; i++)
+		if (fds[i].revents && others[i]->wait)
+			rdv_connect_look(others[i]->wait);
+}
+
+void early_before_bytes(struct conn *conn)
+{
+	struct conns *conns = conn->conns;
+	struct wait *wait, *next;
+	if ((!conns->early.first && !conns->connecting.first) || !brings_news(conn))
+		return;
+	look_at_handshakes(conn);
+	DL_FOREACH_SAFE (conns->early.first, wait, next) {
+		struct conn *other = container_of(wait, struct conn, early);
+		if (other->kind != IPC_HANDOVER_CONNECTING || !same_host(&conn->peer, &other->peer))
+			continue;
+		waits_remove(&conns->early, wait);
+		conn_open_early(other);
+	}
 }

@@ -343,6 +343,12 @@ void early_close(struct conns *conns);
 void early_keep_end(struct conn *conn);
 /** A client's rendezvous begins: its connect() returns after `connect_wait_ms` at the latest. */
 void early_expect(struct conn *conn);
+/**
+ * To be called before bytes of the peer, or its end of file, are passed to the program of `conn`.
+ * If there are any, each non-blocking connect() to the same address whose TCP handshake is over
+ * ends first.
+ */
+void early_before_bytes(struct conn *conn);
 /** connect() has returned, or the connection has ended. */
 void early_forget(struct conn *conn);
 

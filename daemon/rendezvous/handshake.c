@@ -334,6 +334,11 @@ int rdv_connect_wait(struct event_base *base, const struct rdv_option *option, i
 	return 0;
 }
 
+void rdv_connect_look(struct rdv_connect_wait *wait)
+{
+	on_connect_end(wait->fd, 0, wait);
+}
+
 void rdv_connect_wait_cancel(struct rdv_connect_wait *wait)
 {
 	if (!wait)

@@ -74,12 +74,17 @@ typedef void (*rdv_connected_cb)(void *ctx, int error, const struct rdv_option_s
 
 /**
  * Wait until the connect() in progress on a non-blocking socket has ended. The kernel's own limits
- * for connect() apply. The callback comes from the event loop, never from inside this function.
+ * for connect() apply. The callback comes from the event loop or rdv_connect_look(), never from
+ * inside this function.
  * @param fd  stays the caller's and must stay open until the callback or rdv_connect_wait_cancel()
  * @return 0, -ENOMEM
  */
 int rdv_connect_wait(struct event_base *base, const struct rdv_option *option, int fd,
 		     rdv_connected_cb callback, void *ctx, struct rdv_connect_wait **ret_wait);
+
+/** See now, without waiting for the event loop, whether the connect() has ended. If so the callback
+ * comes from inside this function. */
+void rdv_connect_look(struct rdv_connect_wait *wait);
 
 /** Give up waiting; no callback follows. NULL is allowed. */
 void rdv_connect_wait_cancel(struct rdv_connect_wait *wait);

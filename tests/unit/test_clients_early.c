@@ -170,6 +170,110 @@ static void a_connect_in_progress_ends_early_too(void **state)
 	daemon_stop(&daemon);
 }
 
+/* A connection over SMC-R, or over TCP by the daemon. @param outcome  command of the daemon */
+static int settled(struct daemon_side *daemon, struct tcp *tcp, char outcome)
+{
+	int pair, session = session_open(daemon);
+	ask_handover(session, IPC_HANDOVER_CONNECTING, 0, &tcp->peer, tcp->near);
+	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_PAIR);
+	close(session);
+	close(tcp->near);
+	WAIT_COUNT(script->starts, 1);
+	daemon_command(daemon, outcome);
+	assert_true(wait_bits(pair, POLLOUT));
+	make_blocking(pair);
+	return pair;
+}
+
+/* A non-blocking connect() whose rendezvous has begun, and which waits for the outcome. */
+static int waiting(struct daemon_side *daemon, struct tcp *tcp)
+{
+	int begun = script->starts, pair, session = session_open(daemon);
+	ask_handover(session, IPC_HANDOVER_CONNECTING, 0, &tcp->peer, tcp->near);
+	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_PAIR);
+	close(session);
+	close(tcp->near);
+	WAIT_COUNT(script->starts, begun + 1);
+	return pair;
+}
+
+static bool is_writable(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
+	return poll(&pfd, 1, 0) == 1;
+}
+
+/* A server's answer that follows from its accept() does not overtake the client's connect(). The
+ * engine of this test sends back what the program writes. */
+static void a_connect_ends_before_bytes_of_the_same_peer(void **state)
+{
+	(void)state;
+	for (const char *how = "ef"; *how; how++) {
+		TRIES("how %c", *how);
+		struct daemon_side daemon;
+		struct tcp first = connect_tcp(), second = connect_tcp();
+		daemon_start(&daemon); /* connect() waits longer than this test */
+		int settled_pair = settled(&daemon, &first, *how);
+		int pair = waiting(&daemon, &second);
+		assert_false(is_writable(pair));
+		if (*how == 'e')
+			assert_int_equal(send(settled_pair, "answer", 6, MSG_NOSIGNAL), 6);
+		else
+			assert_int_equal(send(first.far, "answer", 6, MSG_NOSIGNAL), 6);
+		expect_bytes(settled_pair, "answer");
+		assert_true(is_writable(pair));
+		expect_state(&daemon, pair, IPC_CONN_OPEN);
+		close(pair);
+		close(settled_pair);
+		close(first.far);
+		close(second.far);
+		daemon_stop(&daemon);
+	}
+}
+
+static struct tcp connect_to_other_address(void)
+{
+	struct tcp tcp = { .peer = { .sin_family = AF_INET,
+				     .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1) } };
+	socklen_t len = sizeof(tcp.peer);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&tcp.peer, len), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&tcp.peer, &len), 0);
+	tcp.near = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(tcp.near, (struct sockaddr *)&tcp.peer, len), 0);
+	tcp.far = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(tcp.far >= 0);
+	close(listener);
+	return tcp;
+}
+
+/* If it ended, a fallback would have to be relayed. */
+static void a_connect_waits_while_no_bytes_of_its_peer_come(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp first = connect_tcp(), second = connect_to_other_address(),
+		   third = connect_tcp();
+	daemon_start(&daemon);
+	int relayed = settled(&daemon, &first, 'f'); /* with room for bytes that have not come */
+	int other = waiting(&daemon, &second), same = waiting(&daemon, &third);
+	assert_int_equal(send(relayed, "question", 8, MSG_NOSIGNAL), 8);
+	expect_bytes(first.far, "question");
+	assert_false(is_writable(same));
+	assert_int_equal(send(first.far, "answer", 6, MSG_NOSIGNAL), 6);
+	expect_bytes(relayed, "answer");
+	assert_true(is_writable(same));
+	assert_false(is_writable(other));
+	close(relayed);
+	close(other);
+	close(same);
+	close(first.far);
+	close(second.far);
+	close(third.far);
+	daemon_stop(&daemon);
+}
+
 /* What the peer does instead of an answer: 'g' sends bytes that are no CLC, 'x' makes the engine
  * give up. */
 static void break_it(struct daemon_side *daemon, struct tcp *tcp, char how)
@@ -397,6 +501,8 @@ int main(void)
 		cmocka_unit_test(early_bytes_go_over_tcp),
 		cmocka_unit_test(a_program_that_closes_early_still_sends_all),
 		cmocka_unit_test(a_connect_in_progress_ends_early_too),
+		cmocka_unit_test(a_connect_ends_before_bytes_of_the_same_peer),
+		cmocka_unit_test(a_connect_waits_while_no_bytes_of_its_peer_come),
 		cmocka_unit_test(without_an_answer_the_connection_is_made_again),
 		cmocka_unit_test(a_waiting_connect_gets_its_tcp_socket_connected_again),
 		cmocka_unit_test(a_peer_that_is_gone_by_then_is_a_reset),

@@ -825,6 +825,32 @@ static void a_refused_connect_tells_the_error(void **state)
 	close(full.first);
 }
 
+static void a_look_at_a_wait_needs_no_event_loop(void **state)
+{
+	struct outcome outcome = { 0 };
+	struct rdv_connect_wait *wait;
+	struct ends ends = connected(true, true);
+	struct full full = full_listener();
+	int fd = connecting_to(&full);
+	(void)state;
+	assert_int_equal(rdv_connect_wait(base, option, fd, on_connected, &outcome, &wait), 0);
+	rdv_connect_look(wait);
+	assert_int_equal(outcome.calls, 0); /* not over yet */
+	rdv_connect_wait_cancel(wait);
+	assert_int_equal(rdv_connect_wait(base, option, ends.client, on_connected, &outcome, &wait),
+			 0);
+	rdv_connect_look(wait);
+	assert_int_equal(outcome.calls, 1);
+	assert_int_equal(outcome.error, 0);
+	assert_int_equal(outcome.state.negotiated, IPC_NEGOTIATED_YES);
+	event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_int_equal(outcome.calls, 1);
+	close(fd);
+	close(full.first);
+	close(full.listener);
+	close_ends(&ends);
+}
+
 static void a_cancelled_wait_stays_silent(void **state)
 {
 	struct outcome outcome = { 0 };
@@ -1034,6 +1060,7 @@ int main(void)
 		cmocka_unit_test(a_listener_belongs_to_its_last_claimer),
 		cmocka_unit_test(a_connect_in_progress_tells_its_peer_and_succeeds_later),
 		cmocka_unit_test(a_refused_connect_tells_the_error),
+		cmocka_unit_test(a_look_at_a_wait_needs_no_event_loop),
 		cmocka_unit_test(a_cancelled_wait_stays_silent),
 		cmocka_unit_test(linger_resets_until_it_is_restored),
 		cmocka_unit_test(an_address_has_an_interface_and_a_prefix),
