@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <sys/param.h>
 
-#include "lib/smcr/sys.h"
+#include "lib/smcr/readable.h"
 
 size_t data_length(const struct iovec *iov, int count)
 {
@@ -22,9 +22,9 @@ size_t data_length(const struct iovec *iov, int count)
 
 bool data_message_readable(const struct msghdr *msg)
 {
-	return sys_is_readable(msg, sizeof(*msg)) && msg->msg_iovlen > 0 &&
+	return pre_is_readable(msg, sizeof(*msg)) && msg->msg_iovlen > 0 &&
 	       msg->msg_iovlen <= IOV_MAX &&
-	       sys_is_readable(msg->msg_iov, msg->msg_iovlen * sizeof(*msg->msg_iov));
+	       pre_is_readable(msg->msg_iov, msg->msg_iovlen * sizeof(*msg->msg_iov));
 }
 
 size_t data_slice(const struct iovec *iov, int count, size_t at, size_t len,

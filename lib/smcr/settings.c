@@ -27,6 +27,13 @@ static enum pre_sharing sharing(void)
 	return value && strcmp(value, "yes") == 0 ? PRE_SHARING_YES : PRE_SHARING_NO;
 }
 
+/* valgrind loads libraries of its own into the programs that it runs. */
+static bool under_valgrind(void)
+{
+	const char *preload = secure_getenv("LD_PRELOAD");
+	return preload && strstr(preload, "/vgpreload_");
+}
+
 /* While /proc is in sight: a program may change its root later. Without /proc what execve() was
  * given has to do, if it says where the program is. */
 static uint64_t own_program(void)
@@ -60,6 +67,7 @@ void pre_settings_read(void)
 		.program = own_program(),
 		.require = is_set(PRE_REQUIRE_ENV),
 		.verbose = is_set(PRE_VERBOSE_ENV),
+		.valgrind = under_valgrind(),
 		.sharing = sharing(),
 	};
 	pre_set_daemon(path && *path ? path : IPC_DEFAULT_SOCKET);

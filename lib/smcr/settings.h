@@ -30,6 +30,7 @@ struct pre_settings {
 	uint64_t program; /* ipc_program_id() of this program; 0: its path is unknown */
 	bool require;     /* use PRE_REQUIRE instead of PRE_PREFER */
 	bool verbose;     /* say on standard error what became of each connection */
+	bool valgrind;    /* the program runs under valgrind (readable.h) */
 	enum pre_sharing sharing;
 };
 

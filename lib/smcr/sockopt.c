@@ -13,6 +13,7 @@
 #include "lib/smcr/options.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/pushing.h"
+#include "lib/smcr/readable.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"
@@ -22,7 +23,7 @@
 /* The program's addresses may be wrong, which the kernel would find. */
 static int check_room(const socklen_t *len)
 {
-	if (!sys_is_readable(len, sizeof(*len)))
+	if (!pre_is_readable(len, sizeof(*len)))
 		return -EFAULT;
 	return (int)*len < 0 ? -EINVAL : 0;
 }
@@ -36,7 +37,7 @@ static int copy_out(const void *from, socklen_t size, void *value, socklen_t *le
 		*len = size;
 	if (*len == 0)
 		return 0;
-	if (!sys_is_readable(value, *len))
+	if (!pre_is_readable(value, *len))
 		return -EFAULT;
 	memcpy(value, from, *len);
 	return 0;
@@ -135,7 +136,7 @@ static int check_value(const void *value, socklen_t len)
 		return -EINVAL;
 	if (len > IPC_SOCKOPT_VALUE_MAX)
 		len = IPC_SOCKOPT_VALUE_MAX;
-	return len > 0 && !sys_is_readable(value, len) ? -EFAULT : (int)len;
+	return len > 0 && !pre_is_readable(value, len) ? -EFAULT : (int)len;
 }
 
 /* @param known  the kernel takes the value: nobody waits until the daemon has set it */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/smcr/claim.h"
+#include "lib/smcr/readable.h"
 #include "lib/smcr/sys.h"
 #include "lib/smcr/unanswered.h"
 
@@ -34,7 +35,7 @@ bool pre_unasked_may(const struct sockaddr *addr, socklen_t len, union ipc_addr 
 {
 	/* The kernel sees the length as a signed number. */
 	if (len < sizeof(struct sockaddr_in) || len > sizeof(struct sockaddr_storage) ||
-	    !sys_is_readable(addr, copied_len(len)) || !pre_unasked_copy(addr, len, ret_to))
+	    !pre_is_readable(addr, copied_len(len)) || !pre_unasked_copy(addr, len, ret_to))
 		return false;
 	return pre_unanswered_skip(ret_to, pre_unanswered_now());
 }

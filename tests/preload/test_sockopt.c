@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "lib/smcr/next.h"
+#include "lib/smcr/readable.h"
 #include "tests/lib/tries.h"
 #include "tests/preload/fixture.h"
 
@@ -293,6 +295,27 @@ static void test_addresses_where_nothing_is(void **state)
 	close(fd);
 }
 
+/* Under valgrind nobody asks the kernel whether memory can be read. */
+static void test_valgrind_is_recognized(void **state)
+{
+	(void)state;
+	const struct pre_settings saved = pre_settings;
+	const char *const preload = getenv("LD_PRELOAD");
+	char *const before = strdup(preload ? preload : "");
+	setenv("LD_PRELOAD", "/opt/libother.so:/usr/libexec/valgrind/vgpreload_core-amd64-linux.so",
+	       1);
+	pre_settings_read();
+	assert_true(pre_settings.valgrind);
+	assert_true(pre_is_readable(NULL, 1));
+	setenv("LD_PRELOAD", "/opt/libvgpreload_like.so", 1);
+	pre_settings_read();
+	assert_false(pre_settings.valgrind);
+	assert_false(pre_is_readable(NULL, 1));
+	setenv("LD_PRELOAD", before, 1);
+	free(before);
+	pre_settings = saved;
+}
+
 static void test_lengths(void **state)
 {
 	(void)state;
@@ -376,6 +399,7 @@ int main(void)
 		TEST(test_other_sockets_pass),
 		TEST(test_options_of_the_other_family),
 		TEST(test_addresses_where_nothing_is),
+		TEST(test_valgrind_is_recognized),
 		TEST(test_lengths),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
