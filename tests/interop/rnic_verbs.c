@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <rdma/ib_user_verbs.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -276,6 +277,41 @@ static void who_leaves_goes_on_to_answer(void **state)
 	rnic_side_close(&c);
 }
 
+/* libibverbs reads an asynchronous event of a device. */
+static void raise_async(struct rnic *rnic, enum ibv_event_type type, const void *element)
+{
+	struct verbs_device *dev = verbs_device_of(rnic);
+	const struct ib_uverbs_async_event_desc event = { .element = (uintptr_t)element,
+							  .event_type = type };
+	const int async_fd = dev->context->async_fd;
+	int ends[2];
+	assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+	assert_int_equal(write(ends[1], &event, sizeof(event)), sizeof(event));
+	dev->context->async_fd = ends[0];
+	event_active(dev->async, EV_READ, 0);
+	event_base_loop(behaviour_base, EVLOOP_NONBLOCK);
+	dev->context->async_fd = async_fd;
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* An asynchronous event of a queue pair that was left at work changes nothing. */
+static void who_leaves_ignores_events(void **state)
+{
+	(void)state;
+	struct rnic_side c;
+	connected_one_leaves(&c);
+	const struct ibv_qp *qp = ((const struct verbs_qp *)c.qp)->qp;
+	rnic_side_qp_destroy(&c);
+	raise_async(c.rnic, IBV_EVENT_QP_ACCESS_ERR, qp);
+	assert_int_equal(qp->events_completed, 1);
+	assert_int_equal(rnic_side_send(&a, "x", 1, 1), 0);
+	assert_true(rnic_side_wait(behaviour_base, &a.num_sends, 1, PATIENCE));
+	assert_int_equal(a.sends[0].status, RNIC_WC_SUCCESS);
+	rnic_behaviour_disconnect(NULL);
+	rnic_side_close(&c);
+}
+
 /* A queue pair that is not destroyed reports errors as usual. */
 static void who_leaves_hears_of_errors(void **state)
 {
@@ -533,6 +569,7 @@ int main(int argc, char **argv)
 		CONNECTED(poll_from_another_devices_callback),
 		CONNECTED(poll_callback_destroys),
 		cmocka_unit_test(who_leaves_goes_on_to_answer),
+		cmocka_unit_test(who_leaves_ignores_events),
 		cmocka_unit_test(who_leaves_hears_of_errors),
 		CONNECTED(packets_are_counted),
 		CONNECTED(port_goes_and_comes),

@@ -334,8 +334,8 @@ int verbs_qp_start(struct rnic_qp *base, const struct rnic_qp_send_params *param
 void verbs_qp_fail(struct verbs_qp *qp)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-	if (qp->state == VERBS_QP_ERR)
-		return;
+	if (qp->dead || qp->state == VERBS_QP_ERR)
+		return; /* a dead QP may have been left at work */
 	qp->state = VERBS_QP_ERR;
 	qp->ready = true;
 	if (ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE))
