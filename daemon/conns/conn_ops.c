@@ -59,6 +59,7 @@ void conns_event(void *user, const struct smcr_conn_event *event)
 		break;
 	case SMCR_CONN_CLOSED:
 		conn->tcp_reset = event->tcp_reset;
+		conn->peer_first = event->peer_first;
 		conn->needs = event->needs;
 		let_go(conn, CONN_CLOSED);
 		break;

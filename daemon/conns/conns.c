@@ -161,6 +161,8 @@ static int open_all(struct conns *conns)
 		return -ENOMEM;
 	r = early_open(conns);
 	if (r == 0)
+		r = fins_open(conns);
+	if (r == 0)
 		r = limits_open(conns);
 	return r < 0 ? r : history_new(conns);
 }
@@ -233,6 +235,7 @@ void conns_free(struct conns *conns)
 	if (conns->batch)
 		batch_free_buried(conns->batch);
 	failed_expire(conns, UINT64_MAX);
+	fins_close(conns);
 	quota_free_all(conns);
 	poller_free(conns->poller);
 	batch_free(conns->batch);

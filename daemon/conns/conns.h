@@ -302,6 +302,7 @@ struct quota {
 	uint32_t tools;   /* its sessions among those reserved for administrators' tools */
 	uint32_t closing; /* descriptors whose close() may block and has not returned (closer.c) */
 	uint32_t closers; /* threads of closer.c that work for this user */
+	uint32_t fins;    /* TCP sockets that wait for the peer's FIN (fins.c) */
 	bool limited;     /* at one of its limits: its new connections carry no SMC-R option */
 	uint64_t limit_logged_ms;
 	size_t unsent;   /* bytes of replies that its tools have not read */

@@ -23,16 +23,29 @@ static void reset_tcp(struct conn *conn)
 	conn->tcp = -1;
 }
 
-void conn_close_tcp(struct conn *conn)
+void tcp_finish(int tcp, struct quota *quota)
 {
 	const struct linger background = { 0 };
+	shutdown(tcp, SHUT_WR);
+	rdv_linger_restore(tcp, &background);
+	close_foreign(tcp, quota); /* the program may have set SO_LINGER again */
+}
+
+void conn_close_tcp(struct conn *conn)
+{
 	conn_free_stream(conn);
-	if (conn->tcp < 0)
-		return;
-	shutdown(conn->tcp, SHUT_WR);
-	rdv_linger_restore(conn->tcp, &background);
-	close_foreign(conn->tcp, conn->quota); /* the program may have set SO_LINGER again */
+	if (conn->tcp >= 0)
+		tcp_finish(conn->tcp, conn->quota);
 	conn->tcp = -1;
+}
+
+/* The same, behind the peer's FIN. */
+static void close_tcp_last(struct conn *conn)
+{
+	conn_free_stream(conn);
+	if (conn->tcp >= 0 && fins_add(conn->conns, conn->tcp, conn->quota))
+		conn->tcp = -1;
+	conn_close_tcp(conn);
 }
 
 void conn_let_go_of_tcp(struct conn *conn)
@@ -242,7 +255,10 @@ void conn_closed(struct conn *conn)
 		reset_tcp(conn);
 		pair_reset(&conn->pair);
 	} else {
-		conn_close_tcp(conn);
+		if (conn->peer_first)
+			close_tcp_last(conn);
+		else
+			conn_close_tcp(conn);
 		pair_finish(&conn->pair);
 	}
 	history_add(conn, CONN_MODE_SMCR, IPC_CONN_CLOSED);

@@ -30,6 +30,7 @@
  *   order.c       all connections by their numbers, for views that come in parts
  *   limits.c      how many connections, sessions and descriptors there may be
  *   closer.c      calls of close() that may block
+ *   fins.c        TCP sockets that wait for the peer's FIN
  *   trim.c        memory of ended connections goes back to the system
  */
 #ifndef SMCRD_DAEMON_CONNS_INTERNAL_H
@@ -147,6 +148,7 @@ struct conn {
 	bool let_go; /* the engine has told FALLBACK, FAILED or CLOSED, and has forgotten it */
 	bool broken; /* the engine has told RESET */
 	bool path_dead, tcp_reset;
+	bool peer_first;         /* the peer ended first, and so its FIN is to come first */
 	bool reset_waits;        /* CLOSED with tcp_reset was put off by a turn */
 	struct smcr_needs needs; /* memory that the connection has needed; told with CLOSED */
 	int error;               /* positive errno */
@@ -197,6 +199,8 @@ struct conns {
 	struct poller *poller;
 	struct event *sweep_timer; /* deadlines of connections, and of failed ones */
 	struct waits early, connecting;
+	struct waits fins;
+	uint32_t num_fins;
 	struct event *look_timer; /* due for `looked_at` */
 	uint64_t look_at;         /* when look_timer is due, microseconds */
 	struct event *trim_timer;
@@ -306,6 +310,7 @@ void conn_tcp_lost(struct conn *conn);
 /** Give the TCP socket its own SO_LINGER again and read no more from it. */
 void conn_let_go_of_tcp(struct conn *conn);
 /** Close TCP with a FIN behind what was sent; the kernel goes on in the background. */
+void tcp_finish(int tcp, struct quota *quota);
 void conn_close_tcp(struct conn *conn);
 /** Reset TCP; the program gets `error` if it waits or asks for it. */
 void conn_fail(struct conn *conn, int error, uint32_t reason);
@@ -335,6 +340,14 @@ void conn_note_worked(const struct conn *conn);
 void conn_note_outgrown(const struct conn *conn, const struct smcr_needs *needs);
 /** Tell operators what became of the connection. @param why as in struct conns_told */
 void conn_tell(const struct conn *conn, enum conns_told_kind kind, const char *why);
+
+/* fins.c */
+int fins_open(struct conns *conns);
+/** Close all sockets now. Does nothing if fins_open() was not called or has failed. */
+void fins_close(struct conns *conns);
+/** tcp_finish() when the peer has sent FIN, or a second later. @return false: the socket cannot
+ * wait, and stays the caller's */
+bool fins_add(struct conns *conns, int tcp, struct quota *quota);
 
 /* early.c */
 int early_open(struct conns *conns);

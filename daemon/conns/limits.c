@@ -203,7 +203,7 @@ struct quota *quota_get(struct conns *conns, uid_t uid)
 void quota_put(struct conns *conns, struct quota *quota)
 {
 	if (!quota || quota->sessions || quota->tools || quota->conns || quota->failed ||
-	    close_pending(quota))
+	    quota->fins || close_pending(quota))
 		return;
 	if (quota->limited &&
 	    !conns->freeing) /* the user's share was small when update_user() ran last */

@@ -35,6 +35,7 @@ static void tell_closed(struct smcr_conn *conn)
 	smcr_conn_raise(conn, &(struct smcr_conn_event){
 				      .type = SMCR_CONN_CLOSED,
 				      .tcp_reset = conn->tcp_reset,
+				      .peer_first = conn->peer_first,
 				      .needs = smcr_need_of(conn),
 			      });
 	conn->params.user = NULL;
@@ -339,11 +340,17 @@ void smcr_close_step(struct smcr_conn *conn)
 	}
 }
 
+static void peer_ends_first(struct smcr_conn *conn)
+{
+	conn->peer_first = true;
+	conn->state = SMCR_STATE_APP_CLOSE_WAIT_1;
+}
+
 void smcr_close_peer_done(struct smcr_conn *conn)
 {
 	conn->rx.done = true;
 	switch (conn->state) {
-	case SMCR_STATE_ACTIVE: conn->state = SMCR_STATE_APP_CLOSE_WAIT_1; break;
+	case SMCR_STATE_ACTIVE: peer_ends_first(conn); break;
 	case SMCR_STATE_PEER_CLOSE_WAIT_1: conn->state = SMCR_STATE_PEER_CLOSE_WAIT_2; break;
 	default: break;
 	}
@@ -357,7 +364,7 @@ bool smcr_close_peer_closed(struct smcr_conn *conn)
 		return false;
 	}
 	switch (conn->state) {
-	case SMCR_STATE_ACTIVE: conn->state = SMCR_STATE_APP_CLOSE_WAIT_1; break;
+	case SMCR_STATE_ACTIVE: peer_ends_first(conn); break;
 	case SMCR_STATE_PEER_CLOSE_WAIT_1:
 	case SMCR_STATE_PEER_CLOSE_WAIT_2:
 		if (conn->tx.closed_sent) { /* also if both have closed at once (CLOSE-3) */

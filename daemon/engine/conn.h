@@ -158,6 +158,7 @@ struct smcr_conn {
 	bool app_shutdown; /* shutdown(WR) asked */
 	bool reset_raised; /* RESET was raised: only CLOSED follows */
 	bool told;         /* CLOSED was raised: the host has forgotten it, params.user is NULL */
+	bool peer_first;   /* the peer has sent D or C, and this side had sent neither */
 	bool tcp_reset;    /* TCP ends by RST */
 	bool tcp_fin;      /* FIN came */
 	bool tcp_rst;      /* RST came */

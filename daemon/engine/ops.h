@@ -71,12 +71,14 @@ enum smcr_conn_event_type {
 
 struct smcr_conn_event {
 	enum smcr_conn_event_type type;
-	int error;      /* FAILED, RESET: positive errno */
-	bool tcp_reset; /* CLOSED */
-	bool rx_intact; /* RESET: smcr_conn_rx_data() works inside the event, and has nothing
-			   afterwards */
-	bool rx_ended;  /* RESET with rx_intact: the peer has ended its data, so smcr_conn_rx_data()
-			   has all */
+	int error;       /* FAILED, RESET: positive errno */
+	bool tcp_reset;  /* CLOSED */
+	bool peer_first; /* CLOSED without tcp_reset: the peer ended first. With TCP its FIN would
+			    have been the first one, which decides about TIME_WAIT. */
+	bool rx_intact;  /* RESET: smcr_conn_rx_data() works inside the event, and has nothing
+			    afterwards */
+	bool rx_ended; /* RESET with rx_intact: the peer has ended its data, so smcr_conn_rx_data()
+			  has all */
 	/** RESET: why, in static storage; NULL: because its group ends, which is told separately.
 	 */
 	const char *why;

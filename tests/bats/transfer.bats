@@ -215,6 +215,38 @@ heard_both_ways() {
 	[ ! -s "$HOSTS_DIR/errors" ]
 }
 
+# time_waits HOST: print how many TCP connections of port 7001 are in TIME_WAIT there
+time_waits() {
+	on "$1" ss -Htan state time-wait '( sport = :7001 or dport = :7001 )' | wc -l
+}
+
+client_waits() {
+	[ "$(time_waits b)" = 10 ]
+}
+
+@test "TIME_WAIT is at the host whose program ends first, as with TCP" {
+	two_daemons
+	start_on a "$RUN" --require python3 -c 'import socket, sys
+listener = socket.create_server((sys.argv[1], 7001))
+while True:
+    conn = listener.accept()[0]
+    while conn.recv(100):
+        pass
+    conn.sendall(b"answer")
+    conn.close()' "$SERVER"
+	until_true 10 tcp_listens a 7001
+	on b "$RUN" --require python3 -c 'import socket, sys
+for i in range(10):
+    conn = socket.create_connection((sys.argv[1], 7001))
+    conn.sendall(b"question")
+    conn.shutdown(socket.SHUT_WR)
+    assert conn.recv(100, socket.MSG_WAITALL) == b"answer"
+    conn.close()' "$SERVER"
+	until_true 10 client_waits
+	[ "$(time_waits a)" = 0 ]
+	proves CLOSE-2
+}
+
 @test "an answer and its end are read after one send too many, as with TCP" {
 	two_daemons
 	start_on a "$RUN" /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" answering-server "$SERVER" 7001

@@ -36,6 +36,7 @@ static struct script {
 	_Atomic int no_sharing;
 	_Atomic int administrator; /* the test's own user is an administrator */
 	_Atomic int capable;       /* peers are assumed to speak SMC-R */
+	_Atomic int peer_first;    /* the peer has ended each connection first */
 	_Atomic int silent; /* nothing is sent back, and nothing consumed, until command 'g' */
 	_Atomic int starts, shutdowns, closes, closes_unread, aborts, tcp_resets, tcp_fins, clc;
 	_Atomic int warnings; /* lines of the log */
@@ -312,7 +313,9 @@ void smcr_conn_close(struct smcr_conn *conn, bool unread)
 	bool reset = unread || conn->rx_tail != conn->rx_head;
 	script->closes++;
 	script->closes_unread += reset;
-	fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_CLOSED, .tcp_reset = reset });
+	fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_CLOSED,
+						   .tcp_reset = reset,
+						   .peer_first = script->peer_first });
 	fake_free(conn);
 }
 

@@ -6,6 +6,7 @@
 #include "tests/unit/clients_side.h"
 
 #include <arpa/inet.h>
+#include <linux/bpf.h>
 
 #define LONG_ANSWER (300 * 1024)
 
@@ -367,6 +368,50 @@ static void a_killed_program_with_nothing_unread_closes(void **state)
 	PROVES("GEN-10");
 }
 
+static uint8_t tcp_state_of(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+	return info.tcpi_state;
+}
+
+/* A connection that the program closes after its peer. @return the peer's end of TCP */
+static int closed_last(const struct daemon_side *daemon)
+{
+	int closes = script->closes;
+	struct tcp tcp = connect_tcp();
+	int pair = hand_over(daemon, &tcp, IPC_HANDOVER_CONNECTED);
+	close(pair);
+	WAIT_COUNT(script->closes, closes + 1);
+	return tcp.far;
+}
+
+/* TCP's TIME_WAIT is at the side that ends first, as without SMC-R. */
+static void tcp_ends_in_the_order_of_the_programs(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_ESTABLISHED;
+	script->peer_first = true;
+	int patient = closed_last(&daemon);
+	int silent = closed_last(&daemon);
+	int cut = closed_last(&daemon); /* the daemon has served the others meanwhile */
+	assert_int_equal(tcp_state_of(patient), BPF_TCP_ESTABLISHED);
+	shutdown(patient, SHUT_WR);
+	expect_end(patient);
+	expect_end(silent); /* does not wait for ever */
+	assert_int_equal(tcp_state_of(silent), BPF_TCP_CLOSE_WAIT);
+	close(patient);
+	close(silent);
+	close(cut);
+	cut = closed_last(&daemon);
+	daemon_stop(&daemon); /* no reset */
+	expect_end(cut);
+	close(cut);
+}
+
 static void linger_zero_aborts(void **state)
 {
 	(void)state;
@@ -658,6 +703,7 @@ int main(void)
 		cmocka_unit_test(a_peer_that_takes_nothing_is_not_waited_for_for_ever),
 		cmocka_unit_test(the_end_of_the_stream_comes_before_a_close_with_unread_data),
 		cmocka_unit_test(a_killed_program_with_nothing_unread_closes),
+		cmocka_unit_test(tcp_ends_in_the_order_of_the_programs),
 		cmocka_unit_test(linger_zero_aborts),
 		cmocka_unit_test(a_copy_of_the_end_keeps_the_connection_open),
 		cmocka_unit_test(a_reset_comes_after_what_was_delivered),

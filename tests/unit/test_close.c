@@ -98,6 +98,14 @@ static void expect_over(struct connfix *f)
 	connfix_free(f);
 }
 
+/* The host closes TCP in the order in which the programs have ended the connection. */
+static void expect_over_in_order(struct connfix *f, bool peer_first)
+{
+	expect_event(f, SMCR_CONN_CLOSED);
+	assert_int_equal(f->events[f->events_seen - 1].peer_first, peer_first);
+	connfix_free(f);
+}
+
 /* ---- a test for each row of the table ---- */
 
 static void closed_rendezvous_complete(void **state)
@@ -395,6 +403,34 @@ static void peer_close_wait_closed_early(void **state)
 	connfix_complete(f);
 	expect_over(f);
 	PROVES("CLOSE-2");
+}
+
+static void who_has_ended_first(void **state)
+{
+	(void)state;
+	struct connfix *f = peer_close_wait_1();
+	peer(f, C);
+	expect_event(f, SMCR_CONN_READABLE);
+	smcr_conn_close(f->conn, false);
+	connfix_complete(f);
+	expect_over_in_order(f, false);
+
+	f = active(); /* both at once */
+	smcr_conn_close(f->conn, false);
+	peer(f, C);
+	connfix_complete(f);
+	expect_over_in_order(f, false);
+
+	f = app_close_wait_1(C);
+	smcr_conn_close(f->conn, false);
+	connfix_complete(f);
+	expect_over_in_order(f, true);
+
+	f = app_close_wait_1(D);
+	smcr_conn_close(f->conn, false);
+	connfix_complete(f);
+	peer(f, D | C);
+	expect_over_in_order(f, true);
 }
 
 static void peer_close_wait_closed_after_shutdown(void **state)
@@ -770,6 +806,7 @@ int main(void)
 		cmocka_unit_test(app_close_wait_close_closed_seen),
 		cmocka_unit_test(app_close_wait_close_closed_not_seen),
 		cmocka_unit_test(peer_fin_close_wait_closed),
+		cmocka_unit_test(who_has_ended_first),
 		cmocka_unit_test(what_is_zeroed_next),
 		cmocka_unit_test(peer_fin_close_wait_timer),
 	};

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * TCP sockets of connections that have ended and wait for the peer's FIN.
+ *
+ * With TCP, the port of the side that closes first stays in use for a minute (TIME_WAIT), and a
+ * server can listen again at once if its clients have closed first. With SMC-R both sides close TCP
+ * when the end of the connection is agreed upon (CLOSE-2), and the one that is a little earlier
+ * would have TIME_WAIT. So the side whose peer has ended first waits for that peer's FIN, though
+ * not for long: the peer may keep its TCP connection.
+ */
+#include <errno.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <utlist.h>
+
+#include "daemon/conns/internal.h"
+
+/* The peer sends its FIN as soon as it knows that the connection has ended. */
+#define FIN_MS 1000
+/* More sockets do not wait: each takes a descriptor. */
+#define FINS_MAX 64
+
+struct fin {
+	struct wait wait;
+	struct event *event;
+	struct conns *conns;
+	struct quota *quota;
+	int tcp;
+};
+
+static void end(struct fin *fin)
+{
+	struct conns *conns = fin->conns;
+	waits_remove(&conns->fins, &fin->wait);
+	event_free(fin->event);
+	tcp_finish(fin->tcp, fin->quota);
+	fin->quota->fins--;
+	quota_put(conns, fin->quota);
+	conns->num_fins--;
+	free(fin);
+}
+
+/* A FIN, or a reset. */
+static void on_end(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	end(arg);
+}
+
+static void on_due(struct wait *wait)
+{
+	end(container_of(wait, struct fin, wait));
+}
+
+int fins_open(struct conns *conns)
+{
+	return waits_open(&conns->fins, conns->config.base, conns->batch, on_due);
+}
+
+void fins_close(struct conns *conns)
+{
+	while (conns->fins.first)
+		end(container_of(conns->fins.first, struct fin, wait));
+	waits_close(&conns->fins);
+}
+
+bool fins_add(struct conns *conns, int tcp, struct quota *quota)
+{
+	const struct linger background = { 0 };
+	struct fin *fin = conns->num_fins < FINS_MAX && !conns->stopped && !conns->freeing
+				  ? calloc(1, sizeof(*fin))
+				  : NULL;
+	if (!fin)
+		return false;
+	*fin = (struct fin){ .conns = conns, .quota = quota, .tcp = tcp };
+	fin->event = event_new(conns->config.base, tcp, EV_READ, on_end, fin);
+	if (!fin->event || event_add(fin->event, NULL) < 0) {
+		if (fin->event)
+			event_free(fin->event);
+		free(fin);
+		return false;
+	}
+	rdv_linger_restore(tcp, &background); /* the end of smcrd is no reset */
+	quota->fins++;
+	conns->num_fins++;
+	waits_add(&conns->fins, &fin->wait, FIN_MS);
+	return true;
+}
