@@ -20,7 +20,6 @@
  * over ends before bytes of the same peer are passed to a program.
  */
 #include <poll.h>
-#include <string.h>
 #include <utlist.h>
 
 #include "daemon/conns/internal.h"
@@ -82,11 +81,6 @@ static bool brings_news(const struct conn *conn)
 	return conn->phase == PHASE_RELAY && conn->relay.rx_ready && poll(&pfd, 1, 0) > 0;
 }
 
-static bool same_host(const struct smcr_addr *a, const struct smcr_addr *b)
-{
-	return a->family == b->family && !memcmp(a->ip, b->ip, a->family == AF_INET ? 4 : 16);
-}
-
 /* Begin each rendezvous whose TCP handshake has just ended: the event loop may not have come to it
  * yet. Where very many connect at once only the oldest are looked at, because bytes of others wait
  * meanwhile. */
@@ -98,7 +92,7 @@ static void look_at_handshakes(struct conn *conn)
 	nfds_t n = 0;
 	DL_FOREACH (conn->conns->connecting.first, wait) {
 		struct conn *other = container_of(wait, struct conn, connecting);
-		if (!other->wait || !same_host(&conn->peer, &other->peer))
+		if (!other->wait || !smcr_same_host(&conn->peer, &other->peer))
 			continue;
 		fds[n] = (struct pollfd){ .fd = other->tcp, .events = POLLOUT };
 		others[n] = other;
@@ -121,7 +115,8 @@ void early_before_bytes(struct conn *conn)
 	look_at_handshakes(conn);
 	DL_FOREACH_SAFE (conns->early.first, wait, next) {
 		struct conn *other = container_of(wait, struct conn, early);
-		if (other->kind != IPC_HANDOVER_CONNECTING || !same_host(&conn->peer, &other->peer))
+		if (other->kind != IPC_HANDOVER_CONNECTING ||
+		    !smcr_same_host(&conn->peer, &other->peer))
 			continue;
 		waits_remove(&conns->early, wait);
 		conn_open_early(other);

@@ -12,11 +12,6 @@
 
 /* ---- addresses ---- */
 
-bool smcr_same_host(const struct smcr_addr *a, const struct smcr_addr *b)
-{
-	return a->family == b->family && !memcmp(a->ip, b->ip, a->family == AF_INET ? 4 : 16);
-}
-
 bool smcr_prefix_match(const uint8_t *a, const uint8_t *b, unsigned int bits)
 {
 	unsigned int bytes = bits / 8, rest = bits % 8;

@@ -23,6 +23,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "proto/ipc/commands.h"
@@ -132,7 +134,10 @@ struct smcr_addr {
 };
 
 /** Are the addresses equal, apart from their ports? */
-bool smcr_same_host(const struct smcr_addr *a, const struct smcr_addr *b);
+static inline bool smcr_same_host(const struct smcr_addr *a, const struct smcr_addr *b)
+{
+	return a->family == b->family && !memcmp(a->ip, b->ip, a->family == AF_INET ? 4 : 16);
+}
 
 struct smcr_prefix {
 	uint8_t family;
