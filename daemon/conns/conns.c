@@ -161,8 +161,6 @@ static int open_all(struct conns *conns)
 		return -ENOMEM;
 	r = early_open(conns);
 	if (r == 0)
-		r = fins_open(conns);
-	if (r == 0)
 		r = limits_open(conns);
 	return r < 0 ? r : history_new(conns);
 }

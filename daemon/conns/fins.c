@@ -8,7 +8,6 @@
  * would have TIME_WAIT. So the side whose peer has ended first waits for that peer's FIN, though
  * not for long: the peer may keep its TCP connection.
  */
-#include <errno.h>
 #include <event2/event.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -17,12 +16,12 @@
 #include "daemon/conns/internal.h"
 
 /* The peer sends its FIN as soon as it knows that the connection has ended. */
-#define FIN_MS 1000
+static const struct timeval patience = { .tv_sec = 1 };
 /* More sockets do not wait: each takes a descriptor. */
 #define FINS_MAX 64
 
 struct fin {
-	struct wait wait;
+	struct fin *prev, *next;
 	struct event *event;
 	struct conns *conns;
 	struct quota *quota;
@@ -32,7 +31,7 @@ struct fin {
 static void end(struct fin *fin)
 {
 	struct conns *conns = fin->conns;
-	waits_remove(&conns->fins, &fin->wait);
+	DL_DELETE(conns->fins, fin);
 	event_free(fin->event);
 	tcp_finish(fin->tcp, fin->quota);
 	fin->quota->fins--;
@@ -41,7 +40,7 @@ static void end(struct fin *fin)
 	free(fin);
 }
 
-/* A FIN, or a reset. */
+/* A FIN or a reset has come, or has not come in time. */
 static void on_end(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
@@ -49,21 +48,10 @@ static void on_end(evutil_socket_t fd, short what, void *arg)
 	end(arg);
 }
 
-static void on_due(struct wait *wait)
-{
-	end(container_of(wait, struct fin, wait));
-}
-
-int fins_open(struct conns *conns)
-{
-	return waits_open(&conns->fins, conns->config.base, conns->batch, on_due);
-}
-
 void fins_close(struct conns *conns)
 {
-	while (conns->fins.first)
-		end(container_of(conns->fins.first, struct fin, wait));
-	waits_close(&conns->fins);
+	while (conns->fins)
+		end(conns->fins);
 }
 
 bool fins_add(struct conns *conns, int tcp, struct quota *quota)
@@ -76,7 +64,7 @@ bool fins_add(struct conns *conns, int tcp, struct quota *quota)
 		return false;
 	*fin = (struct fin){ .conns = conns, .quota = quota, .tcp = tcp };
 	fin->event = event_new(conns->config.base, tcp, EV_READ, on_end, fin);
-	if (!fin->event || event_add(fin->event, NULL) < 0) {
+	if (!fin->event || event_add(fin->event, &patience) < 0) {
 		if (fin->event)
 			event_free(fin->event);
 		free(fin);
@@ -85,6 +73,6 @@ bool fins_add(struct conns *conns, int tcp, struct quota *quota)
 	rdv_linger_restore(tcp, &background); /* the end of smcrd is no reset */
 	quota->fins++;
 	conns->num_fins++;
-	waits_add(&conns->fins, &fin->wait, FIN_MS);
+	DL_APPEND(conns->fins, fin);
 	return true;
 }

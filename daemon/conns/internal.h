@@ -199,7 +199,7 @@ struct conns {
 	struct poller *poller;
 	struct event *sweep_timer; /* deadlines of connections, and of failed ones */
 	struct waits early, connecting;
-	struct waits fins;
+	struct fin *fins;
 	uint32_t num_fins;
 	struct event *look_timer; /* due for `looked_at` */
 	uint64_t look_at;         /* when look_timer is due, microseconds */
@@ -309,8 +309,9 @@ void conn_tcp_lost(struct conn *conn);
 /* ends.c */
 /** Give the TCP socket its own SO_LINGER again and read no more from it. */
 void conn_let_go_of_tcp(struct conn *conn);
-/** Close TCP with a FIN behind what was sent; the kernel goes on in the background. */
+/** Close a TCP socket with a FIN behind what was sent; the kernel goes on in the background. */
 void tcp_finish(int tcp, struct quota *quota);
+/** The same for the connection's own socket, from which nothing is read any more. */
 void conn_close_tcp(struct conn *conn);
 /** Reset TCP; the program gets `error` if it waits or asks for it. */
 void conn_fail(struct conn *conn, int error, uint32_t reason);
@@ -342,8 +343,7 @@ void conn_note_outgrown(const struct conn *conn, const struct smcr_needs *needs)
 void conn_tell(const struct conn *conn, enum conns_told_kind kind, const char *why);
 
 /* fins.c */
-int fins_open(struct conns *conns);
-/** Close all sockets now. Does nothing if fins_open() was not called or has failed. */
+/** Close all sockets now. */
 void fins_close(struct conns *conns);
 /** tcp_finish() when the peer has sent FIN, or a second later. @return false: the socket cannot
  * wait, and stays the caller's */
