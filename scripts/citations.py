@@ -16,6 +16,7 @@ import sys
 
 sys.dont_write_bytecode = True
 import conformance  # noqa: E402
+import tap  # noqa: E402
 
 UNCITED = "docs/uncited.tsv"
 READINGS = "docs/rfc7609-readings.md"
@@ -97,15 +98,7 @@ def check(requirements, uncited):
         ("code writes ids out", shortened()),
         ("each id that is named is a requirement", unknown(requirements)),
     )
-    right = True
-    print(f"1..{len(checks)}")
-    for number, (what, wrong) in enumerate(checks, 1):
-        wrong = list(wrong)
-        print(f"{'not ok' if wrong else 'ok'} {number} - {what}")
-        for line in wrong:
-            print(f"# {line}")
-        right = right and not wrong
-    return right
+    return tap.report(checks)
 
 
 def main():

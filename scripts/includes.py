@@ -8,10 +8,10 @@ Reads the files of the tree that git knows. ORDER is the one place that says wha
 """
 import os
 import re
-import subprocess
 import sys
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+sys.dont_write_bytecode = True
+import tap  # noqa: E402
 
 # A directory may include the rows above its own, and not its neighbours in a row. "daemon" is the files of daemon/
 # itself, which put all parts together.
@@ -51,17 +51,12 @@ OUTSIDE = ("bench", "examples", "tests")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.M)
 
 
-def git_files():
-    done = subprocess.run(["git", "-C", ROOT, "ls-files"], check=True, capture_output=True, text=True)
-    return {path for path in done.stdout.splitlines() if os.path.isfile(os.path.join(ROOT, path))}
-
-
 def includes(files):
     """(file, line number, header) for each header of the tree that a file includes."""
     for path in sorted(files):
         if not path.endswith((".c", ".h")) or path.split("/")[0] in OUTSIDE:
             continue
-        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        with open(os.path.join(tap.ROOT, path), encoding="utf-8") as file:
             text = file.read()
         for match in INCLUDE.finditer(text):
             beside = os.path.normpath(os.path.join(os.path.dirname(path), match.group(1)))
@@ -136,17 +131,9 @@ CHECKS = (
 
 
 def main():
-    files = git_files()
+    files = set(tap.git_files())
     found = list(includes(files))
-    right = True
-    print(f"1..{len(CHECKS)}")
-    for number, (what, check) in enumerate(CHECKS, 1):
-        wrong = list(check(files, found))
-        print(f"{'not ok' if wrong else 'ok'} {number} - {what}")
-        for line in wrong:
-            print(f"# {line}")
-        right = right and not wrong
-    return 0 if right else 1
+    return 0 if tap.report([(what, check(files, found)) for what, check in CHECKS]) else 1
 
 
 if __name__ == "__main__":

@@ -11,10 +11,11 @@ belongs to a document that the reader does not have. citations.py checks require
 """
 import os
 import re
-import subprocess
 import sys
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+sys.dont_write_bytecode = True
+import tap  # noqa: E402
+
 PROSE = (".md", ".tsv", ".list", ".mutants", ".conf", ".py", ".sh", ".bash", ".bats", ".pml")
 SOURCES = (".c", ".h")
 STAND_FOR_ANY = {"name.c", "file.bats", "test_x.c"}
@@ -37,13 +38,8 @@ PAGE = re.compile(r"\b(smcr[a-z_.-]*|libsmcr|org\.smcrd\.Manager1)\(([1-8])\)")
 
 
 def read(path):
-    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+    with open(os.path.join(tap.ROOT, path), encoding="utf-8") as file:
         return file.read()
-
-
-def git_files():
-    done = subprocess.run(["git", "-C", ROOT, "ls-files"], check=True, capture_output=True, text=True)
-    return [path for path in done.stdout.splitlines() if os.path.isfile(os.path.join(ROOT, path))]
 
 
 def blank(text):
@@ -74,7 +70,7 @@ class Tree:
     """Everything that can be referred to."""
 
     def __init__(self):
-        self.files = git_files()
+        self.files = tap.git_files()
         self.paths = set(self.files)
         self.names = {os.path.basename(path) for path in self.files}
         self.folders = {path.split("/")[0] for path in self.files}
@@ -100,7 +96,7 @@ def broken_links(tree, path, text):
         if not path.endswith(".md") or ":" in target:
             continue
         full = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
-        if not os.path.exists(os.path.join(ROOT, full)):
+        if not os.path.exists(os.path.join(tap.ROOT, full)):
             yield match, f"there is no {full}"
         elif fragment and fragment not in {anchor(heading) for heading in HEADING.findall(read(full))}:
             yield match, f"{full} has no heading #{fragment}"
@@ -157,6 +153,12 @@ CHECKS = (
 )
 
 
+def faults(check, tree, texts):
+    for path, text in texts:
+        for match, why in check(tree, path, text):
+            yield f"{path}:{text.count(chr(10), 0, match.start()) + 1}: {why}"
+
+
 def main():
     tree = Tree()
     texts = []
@@ -165,18 +167,7 @@ def main():
             texts.append((path, comments(read(path))))
         elif path.endswith(PROSE) or path.startswith("man/") or os.path.basename(path) == "Makefile":
             texts.append((path, read(path)))
-    right = True
-    print(f"1..{len(CHECKS)}")
-    for number, (what, check) in enumerate(CHECKS, 1):
-        wrong = []
-        for path, text in texts:
-            for match, why in check(tree, path, text):
-                wrong.append(f"{path}:{text.count(chr(10), 0, match.start()) + 1}: {why}")
-        print(f"{'not ok' if wrong else 'ok'} {number} - {what}")
-        for line in wrong:
-            print(f"# {line}")
-        right = right and not wrong
-    return 0 if right else 1
+    return 0 if tap.report([(what, faults(check, tree, texts)) for what, check in CHECKS]) else 1
 
 
 if __name__ == "__main__":
