@@ -615,10 +615,9 @@ struct tcp {
 	struct sockaddr_in peer;
 };
 
-static int listen_tcp(struct sockaddr_in *ret_addr)
+static int listen_tcp_at(in_addr_t at, struct sockaddr_in *ret_addr)
 {
-	struct sockaddr_in addr = { .sin_family = AF_INET,
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(at) };
 	socklen_t len = sizeof(addr);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
@@ -628,6 +627,11 @@ static int listen_tcp(struct sockaddr_in *ret_addr)
 	return fd;
 }
 
+static int listen_tcp(struct sockaddr_in *ret_addr)
+{
+	return listen_tcp_at(INADDR_LOOPBACK, ret_addr);
+}
+
 static void limit_waiting(int fd)
 {
 	struct timeval limit = { .tv_sec = WAIT_MS / 1000 };
@@ -635,10 +639,11 @@ static void limit_waiting(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
-static struct tcp connect_tcp(void)
+/* @param at  address of the peer, host byte order */
+static struct tcp connect_tcp_at(in_addr_t at)
 {
 	struct tcp tcp;
-	int listener = listen_tcp(&tcp.peer);
+	int listener = listen_tcp_at(at, &tcp.peer);
 	tcp.near = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(connect(tcp.near, (struct sockaddr *)&tcp.peer, sizeof(tcp.peer)), 0);
 	tcp.far = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -647,6 +652,11 @@ static struct tcp connect_tcp(void)
 	limit_waiting(tcp.far);
 	close(listener);
 	return tcp;
+}
+
+static struct tcp connect_tcp(void)
+{
+	return connect_tcp_at(INADDR_LOOPBACK);
 }
 
 static void make_blocking(int fd)

@@ -170,30 +170,21 @@ static void a_connect_in_progress_ends_early_too(void **state)
 	daemon_stop(&daemon);
 }
 
-/* A connection over SMC-R, or over TCP by the daemon. @param outcome  command of the daemon */
-static int settled(struct daemon_side *daemon, struct tcp *tcp, char outcome)
-{
-	int pair, session = session_open(daemon);
-	ask_handover(session, IPC_HANDOVER_CONNECTING, 0, &tcp->peer, tcp->near);
-	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_PAIR);
-	close(session);
-	close(tcp->near);
-	WAIT_COUNT(script->starts, 1);
-	daemon_command(daemon, outcome);
-	assert_true(wait_bits(pair, POLLOUT));
-	make_blocking(pair);
-	return pair;
-}
-
 /* A non-blocking connect() whose rendezvous has begun, and which waits for the outcome. */
 static int waiting(struct daemon_side *daemon, struct tcp *tcp)
 {
-	int begun = script->starts, pair, session = session_open(daemon);
-	ask_handover(session, IPC_HANDOVER_CONNECTING, 0, &tcp->peer, tcp->near);
-	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_PAIR);
-	close(session);
-	close(tcp->near);
+	int begun = script->starts;
+	int pair = hand_over(daemon, tcp, IPC_HANDOVER_CONNECTING);
 	WAIT_COUNT(script->starts, begun + 1);
+	return pair;
+}
+
+/* A connection over SMC-R, or over TCP by the daemon. @param outcome  command of the daemon */
+static int settled(struct daemon_side *daemon, struct tcp *tcp, char outcome)
+{
+	int pair = waiting(daemon, tcp);
+	daemon_command(daemon, outcome);
+	assert_true(wait_bits(pair, POLLOUT));
 	return pair;
 }
 
@@ -231,29 +222,12 @@ static void a_connect_ends_before_bytes_of_the_same_peer(void **state)
 	}
 }
 
-static struct tcp connect_to_other_address(void)
-{
-	struct tcp tcp = { .peer = { .sin_family = AF_INET,
-				     .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1) } };
-	socklen_t len = sizeof(tcp.peer);
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(listener, (struct sockaddr *)&tcp.peer, len), 0);
-	assert_int_equal(listen(listener, 1), 0);
-	assert_int_equal(getsockname(listener, (struct sockaddr *)&tcp.peer, &len), 0);
-	tcp.near = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(connect(tcp.near, (struct sockaddr *)&tcp.peer, len), 0);
-	tcp.far = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-	assert_true(tcp.far >= 0);
-	close(listener);
-	return tcp;
-}
-
 /* If it ended, a fallback would have to be relayed. */
 static void a_connect_waits_while_no_bytes_of_its_peer_come(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
-	struct tcp first = connect_tcp(), second = connect_to_other_address(),
+	struct tcp first = connect_tcp(), second = connect_tcp_at(INADDR_LOOPBACK + 1),
 		   third = connect_tcp();
 	daemon_start(&daemon);
 	int relayed = settled(&daemon, &first, 'f'); /* with room for bytes that have not come */
