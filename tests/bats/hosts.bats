@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The hosts of the tests themselves (scripts/hosts.bash, tests/interop/lab.bash): whatever becomes of a test, nothing of
-# them stays.
+# The hosts of the tests themselves (scripts/hosts.bash, tests/interop/vm.bash and lab.bash): whatever becomes of a test,
+# nothing of them stays.
 bats_require_minimum_version 1.5.0
 load common
 
@@ -57,6 +57,22 @@ hangs_and_is_killed() {
 	[[ "$ID" == iop* ]]
 	until_true 20 nothing_left "$ID" "$DIRECTORY" "$PROCESS" || {
 		guard_namespaces_gone "$ID" "$ID-host1" "$ID-host2"
+		rm -rf "$DIRECTORY"
+		false
+	}
+}
+
+@test "a virtual machine whose script is killed with its whole process group ends, and its files are removed" {
+	mkdir "$BATS_TEST_TMPDIR/bin"
+	# In place of QEMU: what counts is whose child the machine is.
+	printf '#!/bin/sh\nexec setsid sleep 3600 # in no group that is killed\n' >"$BATS_TEST_TMPDIR/bin/qemu-system-x86_64"
+	chmod +x "$BATS_TEST_TMPDIR/bin/qemu-system-x86_64"
+	# shellcheck disable=SC2016
+	PATH=$BATS_TEST_TMPDIR/bin:$PATH hangs_and_is_killed '. "$1/tests/interop/vm.bash"
+		vm_boot machine rnic 1
+		echo "none $VM_WORK ${VM_PIDS[0]}" >"$2"'
+	until_true 20 nothing_left "$ID" "$DIRECTORY" "$PROCESS" || {
+		kill -KILL "$PROCESS"
 		rm -rf "$DIRECTORY"
 		false
 	}

@@ -14,9 +14,6 @@
 # Everything is in namespaces with random names, virtual machines too. lab_down removes all of it. If the caller is
 # killed, a guard does so (scripts/guard.bash).
 
-# shellcheck source=scripts/guard.bash
-. "$VM_TOP/scripts/guard.bash"
-
 LAB_UEID=SMCRD.INTEROP
 LAB_VERSION=2
 LAB_CAPTURE=yes # empty: packets are not captured
@@ -45,12 +42,6 @@ lab_check() {
 # lab_sweep ID: end what runs on the hosts, and remove their namespaces.
 lab_sweep() {
 	guard_namespaces_gone "$1" "$1-host1" "$1-host2"
-}
-
-# lab_gone ID DIRECTORY: remove the hosts and their files, which VM_KEEP keeps.
-lab_gone() {
-	lab_sweep "$1"
-	[ -n "${VM_KEEP:-}" ] || rm -rf "$2"
 }
 
 # ---- hosts
@@ -313,5 +304,5 @@ views() {
 
 LAB=iop$(od -An -N4 -tx4 /dev/urandom | tr -d ' ')
 LAB_BUILD=${VM_BUILD:-build}
-guard_start LAB_GUARD "lab_sweep lab_gone" lab_gone "$LAB" "$VM_WORK"
+guard_start LAB_GUARD lab_sweep lab_sweep "$LAB"
 trap 'lab_down >/dev/null 2>&1; vm_cleanup' EXIT

@@ -3,10 +3,13 @@
 # Virtual machines with Debian's 6.12 kernel under QEMU, or with the kernel 6.1 of Debian 12 itself (VM_SUITE=bookworm).
 # Software emulation works everywhere in the same way; VM_ACCEL=kvm is faster where it works. The machines see the
 # host's root file system read-only. Everything is prepared once, from Debian packages, in a cache for each kernel:
-# SMCRD_INTEROP_CACHE, or ~/.cache/smcrd-interop.
+# SMCRD_INTEROP_CACHE, or ~/.cache/smcrd-interop. If the script is killed, its machines end with it.
 
 VM_HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 VM_TOP=$(cd "$VM_HERE/../.." && pwd)
+# shellcheck source=scripts/guard.bash
+. "$VM_TOP/scripts/guard.bash"
+
 VM_SUITE=${VM_SUITE:-bookworm-backports} # Debian's suite that the kernel is from
 VM_CACHE=${SMCRD_INTEROP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/smcrd-interop}
 [ "$VM_SUITE" = bookworm-backports ] || VM_CACHE+=/$VM_SUITE
@@ -133,7 +136,8 @@ vm_boot() {
 	cp "$VM_HERE/guest/$script" "$work/guest"
 	printf '%s=%q\n' KERNEL_DIR "$VM_KERNEL" TOP "$VM_TOP" BUILD "${VM_BUILD:-build}" HOST "$host" \
 		${VM_ENV[@]+"${VM_ENV[@]}"} >"$work/env"
-	${VM_RUN[@]+"${VM_RUN[@]}"} nice -n "${VM_NICE:-5}" qemu-system-x86_64 -accel "${VM_ACCEL:-tcg,thread=multi}" -cpu max -smp 1 -m 1024 \
+	${VM_RUN[@]+"${VM_RUN[@]}"} nice -n "${VM_NICE:-5}" setpriv --pdeathsig KILL \
+		qemu-system-x86_64 -accel "${VM_ACCEL:-tcg,thread=multi}" -cpu max -smp 1 -m 1024 \
 		-nographic -no-reboot -nic none \
 		-kernel "$VM_KERNEL/boot/vmlinuz-$release" -initrd "$VM_CACHE/initrd.gz" \
 		-append "console=ttyS0 panic=-1 quiet loglevel=4 mitigations=off tsc=reliable${khz:+ tsc_early_khz=$khz}" \
@@ -174,5 +178,6 @@ vm_cleanup() {
 VM_PIDS=()
 VM_RUN=() VM_ENV=()
 VM_WORK=$(mktemp -d)
+[ -n "${VM_KEEP:-}" ] || guard_start VM_GUARD "" rm -rf "$VM_WORK"
 trap vm_cleanup EXIT
 trap 'trap "" INT TERM HUP; exit 130' INT TERM HUP # make passes signals on a second time
