@@ -130,6 +130,19 @@ items() {
 		sed 's/ , /\n/g' | sort)
 }
 
+@test "the page of the configuration has the default and the range of every number" {
+	most_links=$(sed -n 's/^#define SMCR_MAX_LINKS  *\([0-9]*\).*/\1/p' "$HOSTS_ROOT/proto/smcr/wire.h")
+	rows=$(sed -n '/^} keys\[\] = {/,/^};/s/^\t{ { "\([a-z_]*\)" }, "\([0-9]*\)", NULL, [A-Z_]*, \(.*\), \(.*\) },$/\1:\2:\3:\4/p' \
+		"$HOSTS_ROOT/daemon/host/config.c" | sed "s/SMCR_MAX_LINKS/$most_links/")
+	[ "$(wc -l <<<"$rows")" -ge 14 ]
+	while IFS=: read -r key default least most; do
+		sed '/^\.Sh CHANGES/,$d' "$HOSTS_ROOT/man/smcrd.conf.5" |
+			awk -v key="$key" '/^\.It Cm/ { on = 0; for (i = 3; i <= NF; i++) on += $i == key } on' |
+			grep -qF "$default; $((least)) to $((most))" ||
+			{ echo "smcrd.conf(5) lacks for $key: $default; $((least)) to $((most))"; false; }
+	done <<<"$rows"
+}
+
 @test "the file that is installed shows the defaults" {
 	defaults=$(sed -n '/^} keys\[\] = {/,/^};/s/^\t{ { "\([a-z_]*\)"[^}]*}, "*\([^",]*\).*/\1 = \2/p' \
 		"$HOSTS_ROOT/daemon/host/config.c" | sed 's/ = $/ =/; /= NULL/d' |
