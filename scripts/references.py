@@ -5,9 +5,10 @@
 usage: references.py            check, as TAP
 
 Reads the files of the tree that git knows. Checks links of Markdown and the headings that they name;
-files, by path or by name alone, and functions, in comments and documents; readings (A33), decisions of docs/design.md,
-and manual pages of the project. A numbered section must name its standard: a section number alone
-belongs to a document that the reader does not have. citations.py checks requirements (CDC-12).
+files, by path or by name alone, and functions, in comments and documents, also "name (file.c)" and the columns "met by" and
+"test" of tables; readings (A33), decisions of docs/design.md, and manual pages of the project. A numbered section must name
+its standard: a section number alone belongs to a document that the reader does not have. Where the head of a directory
+(internal.h) lists its sources, it lists all. citations.py checks requirements (CDC-12).
 """
 import os
 import re
@@ -28,6 +29,12 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
 FILE = re.compile(r"(?<![\w./<>$*{}-])((?:[\w.-]+/)*[\w-]+\.(?:md|c|h|py|bats|bash|pml|tsv|mutants))(?![\w*/{])")
 FUNCTION = re.compile(r"(?<![\w./>*<{}-])((?:[a-z0-9]+_)+[a-z0-9]+)\(\)")
+PLACED = re.compile(r"\b((?:[a-z0-9]+_)+[a-z0-9]+)(?:\(\))?`? \(`?((?:[\w.-]+/)*[\w-]+\.[ch])`?\)")
+TABLE = re.compile(r"(?:^\|.*\n)+", re.M)
+COLUMNS = ("met by", "test")
+NAME = re.compile(r"(?<![\w/.-])(?:[a-z0-9]+_)+[a-z0-9]+\b(?![/.])")
+LISTED = re.compile(r"(?<![\w/])([\w*]+\.c)\b")
+LISTING = re.compile(r"^ \*   \w+\.c  ", re.M)
 WORD = re.compile(r"[A-Za-z_]\w*")
 READING = re.compile(r"\breadings? (A\d+)|\[(A\d+)\]|\((A\d+)\)")
 DECISION = re.compile(r"\b[Dd]ecision (\d+)")
@@ -75,7 +82,8 @@ class Tree:
         self.names = {os.path.basename(path) for path in self.files}
         self.folders = {path.split("/")[0] for path in self.files}
         self.readings = set(re.findall(r"^\| (A\d+) ", read("docs/rfc7609-readings.md"), re.M))
-        self.words = {word for path in self.files if path.endswith(SOURCES) for word in WORD.findall(code(read(path)))}
+        self.words_of = {path: set(WORD.findall(code(read(path)))) for path in self.files if path.endswith(SOURCES)}
+        self.words = set().union(*self.words_of.values())
         self.decisions = set(re.findall(r"^## (\d+)\.", read("docs/design.md"), re.M))
 
     def has_file(self, name, near):
@@ -120,6 +128,42 @@ def missing_functions(tree, path, text):
             yield match, f"there is no {name}()"
 
 
+def misplaced_functions(tree, path, text):
+    for match in PLACED.finditer(text):
+        name, file = match.groups()
+        meant = [words for known, words in tree.words_of.items() if ("/" + known).endswith("/" + file)]
+        if path.endswith(".md") and meant and not any(name in words for words in meant):
+            yield match, f"{file} has no {name}"
+
+
+def missing_in_tables(tree, path, text):
+    """Names in the columns of tables that say where something is done, and which test shows it."""
+    stems = {os.path.splitext(name)[0] for name in tree.names}
+    stems |= {re.sub(r"^test_(engine_)?", "", stem) for stem in stems}
+    for table in TABLE.finditer(text if path.endswith(".md") else ""):
+        columns = [cell.strip() for cell in table.group().split("\n")[0].split("|")]
+        at = table.start()
+        for row in table.group().split("\n"):
+            for column, cell in zip(columns, row.split("|")):
+                for match in NAME.finditer(text, at, at + len(cell)) if column in COLUMNS else ():
+                    if match.group() not in tree.words | stems:
+                        yield match, f"there is no {match.group()}"
+                at += len(cell) + 1
+
+
+def unlisted_sources(tree, path, text):
+    """Where internal.h, or the header that is named like its directory, has a line for each source, none lacks."""
+    folder = os.path.dirname(path)
+    heads = (f"{folder}/internal.h", f"{folder}/{os.path.basename(folder)}.h")
+    if path not in heads or len(LISTING.findall(text)) < 3:
+        return
+    listed = [name.replace("*", r"\w*") for name in LISTED.findall(text)]
+    for source in tree.files:
+        name = os.path.basename(source)
+        if os.path.dirname(source) == folder and name.endswith(".c") and not any(re.fullmatch(n, name) for n in listed):
+            yield LISTING.search(text), f"the list lacks {name}"
+
+
 def unknown_numbers(tree, path, text):
     for match in READING.finditer(text):
         name = next(filter(None, match.groups()))
@@ -147,6 +191,9 @@ CHECKS = (
     ("links of documents lead somewhere", broken_links),
     ("files that are named exist", missing_files),
     ("functions that are named exist", missing_functions),
+    ("functions are in the files that are named with them", misplaced_functions),
+    ("functions and tests that tables name exist", missing_in_tables),
+    ("headers that list the sources of their directory list all", unlisted_sources),
     ("readings and decisions that are named exist", unknown_numbers),
     ("sections say of which standard", lone_sections),
     ("manual pages that are named exist", missing_pages),

@@ -28,7 +28,8 @@
  *   counters.c  counters of RNICs by name
  *   metrics.c   the table of metrics, written by openmetrics.c, given away by scrape.c as
  *               scrape_request.c reads what is asked
- *   capture.c   what goes to RNICs and comes from them, for smcrctl capture
+ *   capture.c   what goes to RNICs and comes from them, for smcrctl capture; capture_sink.c writes
+ *               it into memory of who asks
  *   host.c      what the daemon may and has on this host, for smcrctl doctor
  *   judge.c     what a connection would be, for smcrctl check
  *   history.c   what has happened, and what happens next

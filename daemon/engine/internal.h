@@ -17,7 +17,7 @@
  *                  begin
  *   deletion.h     how far the deletion of a link is
  *   tx.c, rx.c, cdc.c, close.c, urgent.c  the data path of a connection: data.h
- *   cursor.c       position arithmetic
+ *   cursor.c       position arithmetic          share.c        memory that a program shares
  *   failover.c     connections move between links (FO)
  *   keepalive.c    probes of what is idle (4.5.3)
  *   path_mtu.c     do full-size packets pass?   drain.c        RNICs that are taken out of use
@@ -28,6 +28,7 @@
  *   view.c         snapshots and invariants     rows.c         rows taken of the RFC's tables
  *   arrivals.c     what a CDC announces, for captures          probes.c       for tracing tools
  *   trace.c        messages as lines of the log
+ *   log_limit.c    how many lines there may be about peers
  *
  * When structures are freed. Events (ops->conns) are raised at once, and any call that can raise an
  * event may free the connection. Links and link groups are never freed inside an input or a call of

@@ -14,7 +14,7 @@
  *   sendq.c       places of the send queue
  *   completion.c  work completions
  *   watch.c       whether requests of a QP complete in time
- *   reaper.h      destroying objects of a device
+ *   reaper.c      destroying objects of a device
  *
  * Each QP has a completion queue of its own for sends and receives, so that completions stay in
  * order and none is left when the QP was destroyed. All completion queues of a device share one
