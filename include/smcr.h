@@ -181,8 +181,10 @@ int smcr_getsockname(int fd, struct sockaddr *addr, socklen_t *len);
 int smcr_getpeername(int fd, struct sockaddr *addr, socklen_t *len);
 
 /**
- * shutdown(2). A pair end whose connection is over gives -ENOTCONN, as a TCP socket does; otherwise
- * the C library's function does the same. @return 0 or a negative errno, as shutdown(2)
+ * shutdown(2). A pair end whose connection is over gives -ENOTCONN, as a TCP socket does. A
+ * smcr_connect() in progress ends, and the descriptor is a TCP socket again; registrations with
+ * epoll end with the pair end. Otherwise the C library's function does the same.
+ * @return 0 or a negative errno, as shutdown(2)
  */
 int smcr_shutdown(int fd, int how);
 
