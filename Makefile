@@ -14,8 +14,10 @@
 #   make soak FAILOVERS=n  links cut and mended under traffic between two hosts; needs root
 #   make endure HOURS=n  failovers, kills, reloads and attackers for hours; do memory and latency stay? needs root
 #   make hostile    hostile users, programs, peers and packets beside verified traffic; SEED=n; needs root
+#   make stress     test programs again and again on a busy machine: does a delay decide one? STRESS_SECONDS=n; needs root
 #   make mutate     is the code broken on purpose noticed? RANDOM=n SEED=n FILES=..; needs root
 #   make analyze    static analysis: gcc -fanalyzer and clang-tidy, each finding mended or explained
+#   make model      the data path through shared memory, every order of steps
 #   make sim SEEDS=n, make fuzz FUZZ_SECONDS=n, make bench, make conformance, make format, make clean
 #   make deb        Debian packages, in build/deb; installs what that needs
 #   make check-deb  are the packages right? installs, upgrades and purges them in a Debian below build; needs root
