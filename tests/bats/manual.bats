@@ -111,6 +111,14 @@ items() {
 	done <<<"$figures"
 }
 
+@test "the pages name the oldest kernel that smcrctl doctor accepts" {
+	oldest=$(sed -n 's/^#define NEEDED_M[AJINOR]* \([0-9]*\)$/\1/p' "$HOSTS_ROOT/cli/smcrctl/doctor_kernel.c" | paste -sd .)
+	[[ "$oldest" =~ ^[0-9]+\.[0-9]+$ ]]
+	for page in README.md man/smcr.7; do
+		grep -qF "Linux $oldest or later" "$HOSTS_ROOT/$page" || { echo "$page does not name Linux $oldest"; false; }
+	done
+}
+
 @test "the exit statuses of smcrctl are the same in --help and in the manual page" {
 	for line in '0 *done, or requested of the peer' '1 *refused or failed' '3 *no daemon' '4 *not found'; do
 		manual smcrctl.8 | grep -qE "^ *$line\$"
