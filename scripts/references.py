@@ -4,12 +4,13 @@
 
 usage: references.py            check, as TAP
 
-Reads the files of the tree that git knows. Checks links of Markdown and the headings that they name;
+Reads the files of the tree that git knows. Checks links of Markdown, the headings that they name, and that packages have both;
 files, by path or by name alone, and functions, in comments and documents, also "name (file.c)" and the columns "met by" and
 "test" of tables; readings (A33), decisions of docs/design.md, and manual pages of the project. A numbered section must name
 its standard: a section number alone belongs to a document that the reader does not have. Where the head of a directory
 (internal.h) lists its sources, it lists all. citations.py checks requirements (CDC-12).
 """
+import fnmatch
 import os
 import re
 import sys
@@ -19,6 +20,7 @@ import tap  # noqa: E402
 
 PROSE = (".md", ".tsv", ".list", ".mutants", ".conf", ".py", ".sh", ".bash", ".bats", ".pml")
 SOURCES = (".c", ".h")
+PACKINGS = ("debian/smcrd-doc.install", "packaging/smcrd.spec")
 STAND_FOR_ANY = {"name.c", "file.bats", "test_x.c"}
 # Functions of systems and other projects that documents name and no code here does.
 OF_OTHERS = {"net_rx_action", "pidfd_spawn", "rt_sigprocmask", "sched_setattr"}
@@ -110,6 +112,19 @@ def broken_links(tree, path, text):
             yield match, f"{full} has no heading #{fragment}"
 
 
+def unpacked_targets(tree, path, text):
+    """What packed documents link to is packed with them."""
+    for packing in PACKINGS if path == "README.md" or path.startswith("docs/") else ():
+        packed = re.findall(r"(?<!\S)(?:README\.md|docs/[\w.*]+)", read(packing))
+        if not any(fnmatch.fnmatch(path, pattern) for pattern in packed):
+            continue
+        for match in LINK.finditer(text):
+            target = match.group(1).partition("#")[0]
+            full = os.path.normpath(os.path.join(os.path.dirname(path), target))
+            if target and ":" not in target and not any(fnmatch.fnmatch(full, pattern) for pattern in packed):
+                yield match, f"{packing} does not pack {full}"
+
+
 def missing_files(tree, path, text):
     for match in FILE.finditer(text):
         name = match.group(1)
@@ -189,6 +204,7 @@ def missing_pages(tree, path, text):
 
 CHECKS = (
     ("links of documents lead somewhere", broken_links),
+    ("what packed documents link to is packed", unpacked_targets),
     ("files that are named exist", missing_files),
     ("functions that are named exist", missing_functions),
     ("functions are in the files that are named with them", misplaced_functions),
