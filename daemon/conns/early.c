@@ -17,9 +17,12 @@
  * accept(). An FTP client has a control connection and connects for data: if the server's answer to
  * the command came first, the client would give up its connect(), or wait for the outcome for ever.
  * Over SMC-R accept() returns before the rendezvous is over. So each connect() whose handshake is
- * over ends before bytes of the same peer are passed to a program.
+ * over ends before bytes of the same peer are passed to a program. Those of other peers may be very
+ * many, so connects are found by the address of their peer.
  */
 #include <poll.h>
+#include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
 #include "daemon/conns/internal.h"
@@ -27,14 +30,97 @@
 #define KEEP_END_MS 200
 #define LOOK_MAX    64 /* handshakes that are looked at before bytes are passed on */
 
+/* Of an address: its family, and the address itself with zeros behind it. */
+#define KEY_LEN (1 + sizeof(((struct smcr_addr *)NULL)->ip))
+
+/* One address to which connects go that do not block, and that have not ended yet. */
+struct early_host {
+	uint8_t key[KEY_LEN];
+	struct conn *handshakes; /* of TCP, oldest first; those that take long are not here */
+	struct conn *rendezvous;
+	UT_hash_handle hh;
+};
+
+/* ---- connects by the address of their peer */
+
+static void fill_key(const struct smcr_addr *addr, uint8_t ret_key[KEY_LEN])
+{
+	memset(ret_key, 0, KEY_LEN);
+	ret_key[0] = addr->family;
+	memcpy(ret_key + 1, addr->ip, addr->family == AF_INET ? 4 : sizeof(addr->ip));
+}
+
+static struct early_host *find_host(const struct conns *conns, const struct smcr_addr *addr)
+{
+	uint8_t key[KEY_LEN];
+	struct early_host *host;
+	fill_key(addr, key);
+	HASH_FIND(hh, conns->early_hosts, key, KEY_LEN, host);
+	return host;
+}
+
+static struct early_host *get_host(struct conns *conns, const struct smcr_addr *addr)
+{
+	struct early_host *host = find_host(conns, addr);
+	if (host)
+		return host;
+	host = calloc(1, sizeof(*host));
+	if (!host)
+		return NULL;
+	fill_key(addr, host->key);
+	HASH_ADD(hh, conns->early_hosts, key, KEY_LEN, host);
+	return host;
+}
+
+static struct conn **list_of(const struct conn *conn)
+{
+	return conn->host_rendezvous ? &conn->host->rendezvous : &conn->host->handshakes;
+}
+
+static void leave_host(struct conn *conn)
+{
+	struct early_host *host = conn->host;
+	if (!host)
+		return;
+	DL_DELETE2(*list_of(conn), conn, host_prev, host_next);
+	conn->host = NULL;
+	if (host->handshakes || host->rendezvous)
+		return;
+	HASH_DELETE(hh, conn->conns->early_hosts, host);
+	free(host);
+}
+
+/* Without memory for the host, bytes of the peer may come first. */
+static void join_host(struct conn *conn, bool rendezvous)
+{
+	leave_host(conn);
+	if (conn->kind != IPC_HANDOVER_CONNECTING)
+		return;
+	conn->host = get_host(conn->conns, &conn->peer);
+	conn->host_rendezvous = rendezvous;
+	if (conn->host)
+		DL_APPEND2(*list_of(conn), conn, host_prev, host_next);
+}
+
+/* ---- time is over */
+
+static void end_connect(struct conn *conn)
+{
+	leave_host(conn);
+	conn_open_early(conn);
+}
+
 static void open_early(struct wait *wait)
 {
-	conn_open_early(container_of(wait, struct conn, early));
+	end_connect(container_of(wait, struct conn, early));
 }
 
 static void let_go(struct wait *wait)
 {
-	pair_let_go(&container_of(wait, struct conn, connecting)->pair);
+	struct conn *conn = container_of(wait, struct conn, connecting);
+	if (!conn->host_rendezvous)
+		leave_host(conn);
+	pair_let_go(&conn->pair);
 }
 
 int early_open(struct conns *conns)
@@ -52,6 +138,7 @@ void early_close(struct conns *conns)
 void early_keep_end(struct conn *conn)
 {
 	waits_add(&conn->conns->connecting, &conn->connecting, KEEP_END_MS);
+	join_host(conn, false);
 }
 
 void early_expect(struct conn *conn)
@@ -59,10 +146,12 @@ void early_expect(struct conn *conn)
 	struct conns *conns = conn->conns;
 	if (!conn->early.due_ms)
 		waits_add(&conns->early, &conn->early, conns->config.limits.connect_wait_ms);
+	join_host(conn, true);
 }
 
 void early_forget(struct conn *conn)
 {
+	leave_host(conn);
 	waits_remove(&conn->conns->early, &conn->early);
 	waits_remove(&conn->conns->connecting, &conn->connecting);
 }
@@ -84,16 +173,13 @@ static bool brings_news(const struct conn *conn)
 /* Begin each rendezvous whose TCP handshake has just ended: the event loop may not have come to it
  * yet. Where very many connect at once only the oldest are looked at, because bytes of others wait
  * meanwhile. */
-static void look_at_handshakes(struct conn *conn)
+static void look_at_handshakes(const struct early_host *host)
 {
 	struct pollfd fds[LOOK_MAX];
 	struct conn *others[LOOK_MAX];
-	struct wait *wait;
+	struct conn *other;
 	nfds_t n = 0;
-	DL_FOREACH (conn->conns->connecting.first, wait) {
-		struct conn *other = container_of(wait, struct conn, connecting);
-		if (!other->wait || !smcr_same_host(&conn->peer, &other->peer))
-			continue;
+	DL_FOREACH2 (host->handshakes, other, host_next) {
 		fds[n] = (struct pollfd){ .fd = other->tcp, .events = POLLOUT };
 		others[n] = other;
 		if (++n == LOOK_MAX)
@@ -103,22 +189,19 @@ static void look_at_handshakes(struct conn *conn)
 		return;
 	for (nfds_t i = 0; i < n; i++)
 		if (fds[i].revents && others[i]->wait)
-			rdv_connect_look(others[i]->wait);
+			rdv_connect_look(others[i]->wait); /* may free `host` */
 }
 
 void early_before_bytes(struct conn *conn)
 {
 	struct conns *conns = conn->conns;
-	struct wait *wait, *next;
-	if ((!conns->early.first && !conns->connecting.first) || !brings_news(conn))
+	const struct early_host *host = find_host(conns, &conn->peer);
+	if (!host || !brings_news(conn))
 		return;
-	look_at_handshakes(conn);
-	DL_FOREACH_SAFE (conns->early.first, wait, next) {
-		struct conn *other = container_of(wait, struct conn, early);
-		if (other->kind != IPC_HANDOVER_CONNECTING ||
-		    !smcr_same_host(&conn->peer, &other->peer))
-			continue;
-		waits_remove(&conns->early, wait);
-		conn_open_early(other);
+	look_at_handshakes(host);
+	while ((host = find_host(conns, &conn->peer)) && host->rendezvous) {
+		struct conn *other = host->rendezvous;
+		waits_remove(&conns->early, &other->early);
+		end_connect(other);
 	}
 }

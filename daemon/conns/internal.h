@@ -119,6 +119,9 @@ struct conn {
 	bool meddled;            /* another process has read from the TCP socket or written to it */
 	struct wait early;       /* for connect() to return, whether or not the outcome is known */
 	struct wait connecting;  /* for the end of a non-blocking connect() */
+	struct early_host *host; /* the peer's, while a non-blocking connect() has not ended */
+	bool host_rendezvous;    /* in host->rendezvous, otherwise in host->handshakes */
+	struct conn *host_prev, *host_next;
 	enum conn_phase phase;
 	uint64_t started_ms;
 
@@ -199,6 +202,7 @@ struct conns {
 	struct poller *poller;
 	struct event *sweep_timer; /* deadlines of connections, and of failed ones */
 	struct waits early, connecting;
+	struct early_host *early_hosts; /* by address (early.c) */
 	struct fin *fins;
 	uint32_t num_fins;
 	struct event *look_timer; /* due for `looked_at` */

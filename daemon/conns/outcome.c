@@ -68,6 +68,7 @@ static void start_relay(struct conn *conn)
 		r = rdv_linger_arm(conn->tcp, &conn->linger);
 	conn->armed = r == 0;
 	conn->phase = PHASE_RELAY;
+	early_forget(conn);
 	relay_start(&conn->relay, &conn->pair, conn->tcp);
 	conn->relay.closed = conn->pump.closed; /* the program may have closed meanwhile */
 	conn_options_changed(conn);
