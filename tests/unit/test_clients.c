@@ -412,6 +412,34 @@ static void tcp_ends_in_the_order_of_the_programs(void **state)
 	close(cut);
 }
 
+/* Each that waits takes a descriptor, so the others do not: their peers may keep TCP open. */
+static void not_all_wait_for_their_peers_end(void **state)
+{
+	(void)state;
+	const struct linger reset = { .l_onoff = 1 };
+	enum { MANY = 80 };
+	struct daemon_side daemon;
+	int fars[MANY], waiting = 0;
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_ESTABLISHED;
+	script->peer_first = true;
+	for (int i = 0; i < MANY; i++)
+		fars[i] = closed_last(&daemon);
+	close(closed_last(&daemon)); /* the daemon has served the others meanwhile */
+	for (int i = 0; i < MANY; i++)
+		waiting += tcp_state_of(fars[i]) == BPF_TCP_ESTABLISHED;
+	assert_true(waiting > 0 && waiting < MANY);
+	for (int i = 0; i < MANY; i++) {
+		setsockopt(fars[i], SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+		close(fars[i]); /* while it waits */
+	}
+	int next = closed_last(&daemon);
+	close(closed_last(&daemon));
+	assert_int_equal(tcp_state_of(next), BPF_TCP_ESTABLISHED); /* there is room again */
+	close(next);
+	daemon_stop(&daemon);
+}
+
 static void linger_zero_aborts(void **state)
 {
 	(void)state;
@@ -704,6 +732,7 @@ int main(void)
 		cmocka_unit_test(the_end_of_the_stream_comes_before_a_close_with_unread_data),
 		cmocka_unit_test(a_killed_program_with_nothing_unread_closes),
 		cmocka_unit_test(tcp_ends_in_the_order_of_the_programs),
+		cmocka_unit_test(not_all_wait_for_their_peers_end),
 		cmocka_unit_test(linger_zero_aborts),
 		cmocka_unit_test(a_copy_of_the_end_keeps_the_connection_open),
 		cmocka_unit_test(a_reset_comes_after_what_was_delivered),
