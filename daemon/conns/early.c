@@ -30,12 +30,15 @@
 #define KEEP_END_MS 200
 #define LOOK_MAX    64 /* handshakes that are looked at before bytes are passed on */
 
-/* Of an address: its family, and the address itself with zeros behind it. */
-#define KEY_LEN (1 + sizeof(((struct smcr_addr *)NULL)->ip))
+/* It has no padding, so it can be compared and hashed as a whole. */
+struct host_key {
+	uint8_t family;
+	uint8_t ip[16]; /* IPv4: zeros behind the address */
+};
 
 /* One address to which connects go that do not block, and that have not ended yet. */
 struct early_host {
-	uint8_t key[KEY_LEN];
+	struct host_key key;
 	struct conn *handshakes; /* of TCP, oldest first; those that take long are not here */
 	struct conn *rendezvous;
 	UT_hash_handle hh;
@@ -43,19 +46,18 @@ struct early_host {
 
 /* ---- connects by the address of their peer */
 
-static void fill_key(const struct smcr_addr *addr, uint8_t ret_key[KEY_LEN])
+static struct host_key key_of(const struct smcr_addr *addr)
 {
-	memset(ret_key, 0, KEY_LEN);
-	ret_key[0] = addr->family;
-	memcpy(ret_key + 1, addr->ip, addr->family == AF_INET ? 4 : sizeof(addr->ip));
+	struct host_key key = { .family = addr->family };
+	memcpy(key.ip, addr->ip, addr->family == AF_INET ? 4 : sizeof(key.ip));
+	return key;
 }
 
 static struct early_host *find_host(const struct conns *conns, const struct smcr_addr *addr)
 {
-	uint8_t key[KEY_LEN];
+	const struct host_key key = key_of(addr);
 	struct early_host *host;
-	fill_key(addr, key);
-	HASH_FIND(hh, conns->early_hosts, key, KEY_LEN, host);
+	HASH_FIND(hh, conns->early_hosts, &key, sizeof(key), host);
 	return host;
 }
 
@@ -67,8 +69,8 @@ static struct early_host *get_host(struct conns *conns, const struct smcr_addr *
 	host = calloc(1, sizeof(*host));
 	if (!host)
 		return NULL;
-	fill_key(addr, host->key);
-	HASH_ADD(hh, conns->early_hosts, key, KEY_LEN, host);
+	host->key = key_of(addr);
+	HASH_ADD(hh, conns->early_hosts, key, sizeof(host->key), host);
 	return host;
 }
 
