@@ -86,6 +86,8 @@ static void keep_settings(void)
 		start.ours.settings[count++] = PRE_REQUIRE_ENV "=1";
 	if (pre_settings.verbose)
 		start.ours.settings[count++] = PRE_VERBOSE_ENV "=1";
+	if (pre_settings.dlopen_alone)
+		start.ours.settings[count++] = PRE_DLOPEN_ENV "=0";
 	if (pre_settings.sharing == PRE_SHARING_YES)
 		start.ours.settings[count++] = PRE_SHARED_ENV "=yes";
 	else if (pre_settings.sharing == PRE_SHARING_ALWAYS)

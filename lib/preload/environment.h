@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define ENVIRONMENT_SETTINGS 4
+#define ENVIRONMENT_SETTINGS 5
 
 /** What smcr-run put into the environment. Strings have the form "NAME=value". */
 struct environment_ours {

@@ -6,7 +6,6 @@
  * Each keeps the contract of the C library's function: errors, errno, async-signal safety; and
  * execvp() and its like search PATH of the program's own environment, not of the new one.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,6 +19,7 @@
 
 #include "lib/inspect/inspect.h"
 #include "lib/preload/carry.h"
+#include "lib/smcr/next.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -79,14 +79,6 @@ static int no_adddup2(posix_spawn_file_actions_t *actions, int fd, int new_fd)
 	return ENOSYS;
 }
 
-/* POSIX requires that a data pointer can hold a function's address, for dlsym(). */
-static void find(const char *name, void *function, size_t size)
-{
-	void *symbol = dlsym(RTLD_NEXT, name);
-	if (symbol)
-		memcpy(function, &symbol, size);
-}
-
 /* Call it early: dlsym() must not be called in children of fork(). Several threads may run this;
  * they find the same. */
 __attribute__((constructor)) static void find_next(void)
@@ -99,13 +91,13 @@ __attribute__((constructor)) static void find_next(void)
 	next.posix_spawn = next.posix_spawnp = no_spawn;
 	next.adddup2 = no_adddup2;
 	next.execve = kernel_execve;
-	find("execve", &next.execve, sizeof(next.execve));
-	find("execvpe", &next.execvpe, sizeof(next.execvpe));
-	find("fexecve", &next.fexecve, sizeof(next.fexecve));
-	find("execveat", &next.execveat, sizeof(next.execveat));
-	find("posix_spawn", &next.posix_spawn, sizeof(next.posix_spawn));
-	find("posix_spawnp", &next.posix_spawnp, sizeof(next.posix_spawnp));
-	find("posix_spawn_file_actions_adddup2", &next.adddup2, sizeof(next.adddup2));
+	pre_next_symbol("execve", &next.execve, sizeof(next.execve));
+	pre_next_symbol("execvpe", &next.execvpe, sizeof(next.execvpe));
+	pre_next_symbol("fexecve", &next.fexecve, sizeof(next.fexecve));
+	pre_next_symbol("execveat", &next.execveat, sizeof(next.execveat));
+	pre_next_symbol("posix_spawn", &next.posix_spawn, sizeof(next.posix_spawn));
+	pre_next_symbol("posix_spawnp", &next.posix_spawnp, sizeof(next.posix_spawnp));
+	pre_next_symbol("posix_spawn_file_actions_adddup2", &next.adddup2, sizeof(next.adddup2));
 }
 
 /* ---- exec */

@@ -223,7 +223,7 @@ _Static_assert(sizeof(struct pre_next) == (0 EACH_NEXT(COUNT)) * sizeof(void (*)
 	       "EACH_NEXT() lacks a member");
 
 /* A data pointer that holds a function's address, as POSIX asks of dlsym(). */
-static void find(const char *name, void *function, size_t size)
+void pre_next_symbol(const char *name, void *function, size_t size)
 {
 	void *symbol = dlsym(RTLD_NEXT, name);
 	if (symbol)
@@ -232,7 +232,7 @@ static void find(const char *name, void *function, size_t size)
 
 void pre_next_find(void)
 {
-#define FIND(name) find(#name, &pre_next.name, sizeof(pre_next.name));
+#define FIND(name) pre_next_symbol(#name, &pre_next.name, sizeof(pre_next.name));
 	EACH_NEXT(FIND)
 #undef FIND
 }

@@ -8,6 +8,7 @@
 #ifndef SMCRD_LIB_SMCR_NEXT_H
 #define SMCRD_LIB_SMCR_NEXT_H
 
+#include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -59,5 +60,12 @@ extern struct pre_next pre_next;
 
 /** For pre_ready(): find the next functions. Not async-signal-safe. */
 void pre_next_find(void);
+
+/**
+ * Find a next function that is no member of pre_next. Not async-signal-safe.
+ * @param function  a pointer to a function, which stays as it is if there is none of that name
+ * @param size      of that pointer
+ */
+void pre_next_symbol(const char *name, void *function, size_t size);
 
 #endif

@@ -19,6 +19,12 @@ static bool is_set(const char *name)
 	return value && *value && strcmp(value, "0") != 0;
 }
 
+static bool is_off(const char *name)
+{
+	const char *value = secure_getenv(name);
+	return value && strcmp(value, "0") == 0;
+}
+
 static enum pre_sharing sharing(void)
 {
 	const char *value = secure_getenv(PRE_SHARED_ENV);
@@ -67,6 +73,7 @@ void pre_settings_read(void)
 		.program = own_program(),
 		.require = is_set(PRE_REQUIRE_ENV),
 		.verbose = is_set(PRE_VERBOSE_ENV),
+		.dlopen_alone = is_off(PRE_DLOPEN_ENV),
 		.valgrind = under_valgrind(),
 		.sharing = sharing(),
 	};

@@ -14,6 +14,7 @@
 #define PRE_REQUIRE_ENV "SMCR_REQUIRE"
 #define PRE_VERBOSE_ENV "SMCR_VERBOSE"
 #define PRE_SHARED_ENV  "SMCRD_SHARED" /* "no", "yes" or "always" */
+#define PRE_DLOPEN_ENV  "SMCR_DLOPEN"  /* "0": dlopen() and dlmopen() are the C library's */
 
 /** Does the program's process share memory with smcrd (path.h)? */
 enum pre_sharing {
@@ -27,10 +28,11 @@ struct pre_settings {
 	socklen_t daemon_len;               /* 0: the path in the environment is too long */
 	struct sockaddr_un daemon_abstract; /* ipc_abstract_address() of it */
 	socklen_t daemon_abstract_len;
-	uint64_t program; /* ipc_program_id() of this program; 0: its path is unknown */
-	bool require;     /* use PRE_REQUIRE instead of PRE_PREFER */
-	bool verbose;     /* say on standard error what became of each connection */
-	bool valgrind;    /* the program runs under valgrind (readable.h) */
+	uint64_t program;  /* ipc_program_id() of this program; 0: its path is unknown */
+	bool require;      /* use PRE_REQUIRE instead of PRE_PREFER */
+	bool verbose;      /* say on standard error what became of each connection */
+	bool dlopen_alone; /* plugins may be opened so that their calls pass the library by */
+	bool valgrind;     /* the program runs under valgrind (readable.h) */
 	enum pre_sharing sharing;
 };
 

@@ -279,3 +279,105 @@ assert not socket.create_connection((sys.argv[1], 7080)).recv(1)' "$address"
 		wait "$!" || true
 	done
 }
+
+# plugin_client: build a client of the echo server whose plugin is opened in the way that its first argument says: "plain",
+# "deep" (RTLD_DEEPBIND) or "new" (a namespace of its own). The plugin uses a connection of the program and one of its own, and prints
+# what it finds.
+plugin_client() {
+	cat >"$HOSTS_DIR/plugin.c" <<-'EOF'
+	#include <netinet/in.h>
+	#include <netinet/tcp.h>
+	#include <stdio.h>
+	#include <sys/socket.h>
+	#include <unistd.h>
+	static void use(const char *whose, int fd)
+	{
+		struct sockaddr_in peer = { 0 };
+		socklen_t len = sizeof(peer);
+		int on = 1;
+		char echo[5] = "";
+		getpeername(fd, (struct sockaddr *)&peer, &len);
+		printf("%s: %s, port %d, TCP_NODELAY %d", whose, peer.sin_family == AF_INET ? "IPv4" : "other",
+		       ntohs(peer.sin_port), setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)));
+		if (write(fd, "echo", 4) != 4 || recv(fd, echo, 4, MSG_WAITALL) != 4)
+			printf(", broken");
+		printf(", %s\n", echo);
+	}
+	int plugin(int fd, const struct sockaddr_in *server)
+	{
+		int own = socket(AF_INET, SOCK_STREAM, 0);
+		use("given", fd);
+		if (connect(own, (const struct sockaddr *)server, sizeof(*server)) != 0)
+			puts("own: not connected");
+		else
+			use("own", own);
+		fflush(stdout);
+		return own;
+	}
+	EOF
+	cat >"$HOSTS_DIR/client.c" <<-'EOF'
+	#define _GNU_SOURCE
+	#include <arpa/inet.h>
+	#include <dlfcn.h>
+	#include <stdio.h>
+	#include <stdlib.h>
+	#include <string.h>
+	#include <sys/socket.h>
+	#include <unistd.h>
+	int main(int argc, char **argv)
+	{
+		struct sockaddr_in server = { .sin_family = AF_INET, .sin_port = htons(7001) };
+		int fd = socket(AF_INET, SOCK_STREAM, 0), (*plugin)(int, const struct sockaddr_in *);
+		if (argc != 4 || inet_pton(AF_INET, argv[3], &server.sin_addr) != 1 ||
+		    connect(fd, (struct sockaddr *)&server, sizeof(server)) != 0)
+			return 1;
+		void *lib = strcmp(argv[1], "new") == 0 ?
+				    dlmopen(LM_ID_NEWLM, argv[2], RTLD_NOW) :
+				    dlopen(argv[2], RTLD_NOW | (strcmp(argv[1], "deep") == 0 ? RTLD_DEEPBIND : 0));
+		if (!lib) {
+			puts(dlerror());
+			return 2;
+		}
+		*(void **)&plugin = dlsym(lib, "plugin");
+		plugin(fd, &server);
+		pause();
+	}
+	EOF
+	gcc -shared -fPIC -o "$HOSTS_DIR/plugin.so" "$HOSTS_DIR/plugin.c"
+	gcc -o "$HOSTS_DIR/client" "$HOSTS_DIR/client.c" -ldl
+}
+
+# plugin_finds WAY OPTION.. -- LINE..: run the client; its plugin prints these lines. The client is left waiting; its process is PLUGIN_PID.
+plugin_finds() {
+	local way=$1 options=()
+	shift
+	while [ "$1" != -- ]; do
+		options+=("$1")
+		shift
+	done
+	shift
+	start_on b "$RUN" ${options[@]+"${options[@]}"} "$HOSTS_DIR/client" "$way" "$HOSTS_DIR/plugin.so" "$SERVER" \
+		>"$HOSTS_DIR/found" 2>"$HOSTS_DIR/said"
+	PLUGIN_PID=$!
+	until_true 10 grep -q ^own "$HOSTS_DIR/found"
+	diff <(printf '%s\n' "$@") "$HOSTS_DIR/found"
+}
+
+@test "plugins: their connections are SMC-R's with RTLD_DEEPBIND too; in a namespace of their own they are not, and that is told" {
+	local way smcr="IPv4, port 7001, TCP_NODELAY 0, echo"
+	two_daemons
+	echo_server_on_a "$RUN"
+	plugin_client
+	for way in plain deep; do
+		plugin_finds "$way" --require -- "given: $smcr" "own: $smcr"
+		shows b connection "map(select(.pid == $PLUGIN_PID and .mode == \"smcr\")) | length == 2"
+		kill "$PLUGIN_PID"
+		wait "$PLUGIN_PID" || true
+	done
+	plugin_finds new -v -- "given: other, port 0, TCP_NODELAY -1, echo" "own: $smcr"
+	grep "plugin.so is opened in a namespace of its own (dlmopen): " "$HOSTS_DIR/said"
+	shows b connection "map(select(.pid == $PLUGIN_PID and .mode == \"smcr\")) | length == 1"
+	run -2 on b "$RUN" --require "$HOSTS_DIR/client" new "$HOSTS_DIR/plugin.so" "$SERVER"
+	[[ $output == *"smcr-run --require: a plugin in a namespace of its own cannot use SMC-R"* ]]
+	kill "$PLUGIN_PID"
+}

@@ -78,8 +78,8 @@ elf() {
 	run -0 sh -c "nm -D --defined-only '$LIBRARY' | cut -d ' ' -f 3 | sort | tr '\n' ' '"
 	interposed=(
 		__close __connect __dup2 __fcntl __read __read_chk __recv_chk __recvfrom_chk __send
-		__write accept accept4 close close_range closefrom connect dup dup2 dup3 epoll_ctl execl
-		execle execlp execv execve execveat execvp execvpe fcntl fcntl64 fexecve getpeername
+		__write accept accept4 close close_range closefrom connect dlmopen dlopen dup dup2 dup3
+		epoll_ctl execl execle execlp execv execve execveat execvp execvpe fcntl fcntl64 fexecve getpeername
 		getsockname getsockopt ioctl listen posix_spawn posix_spawn_file_actions_adddup2
 		posix_spawnp read readv recv recvfrom recvmsg send sendfile sendfile64 sendmsg sendto
 		setsockopt shutdown socket socketpair write writev
@@ -314,6 +314,123 @@ with_ids() {
 	gcc -o "$DIR/program" "$DIR/main.c"
 	run -0 env LD_PRELOAD="$DIR/other.so" "$RUN" --socket "$DIR/none" "$DIR/program"
 	[[ $output == *"2 calls"* ]]
+}
+
+# plugins: build plugin.so, which tells by which library its connect() is bound; and opener, which opens it in the
+# namespace ("new": one of its own) and with the flag ("deep" or "plain") that its arguments say, and prints that
+plugins() {
+	mkdir -p "$DIR/plugins"
+	cat >"$DIR/plugin.c" <<-'EOF'
+	#include <sys/socket.h>
+	const void *bound(void)
+	{
+		return (const void *)connect;
+	}
+	EOF
+	cat >"$DIR/opener.c" <<-'EOF'
+	#define _GNU_SOURCE
+	#include <dlfcn.h>
+	#include <stdio.h>
+	#include <string.h>
+	int main(int argc, char **argv)
+	{
+		if (argc != 4)
+			return 3;
+		int mode = RTLD_NOW | (strcmp(argv[2], "deep") == 0 ? RTLD_DEEPBIND : 0);
+		int none = strcmp(argv[1], "none") == 0;
+		Lmid_t space = strcmp(argv[1], "new") == 0 ? LM_ID_NEWLM : LM_ID_BASE;
+		void *plugin = none ? dlopen(argv[3], mode) : dlmopen(space, argv[3], mode);
+		Lmid_t where;
+		Dl_info info;
+		const void *(*bound)(void);
+		if (!plugin) {
+			puts(dlerror());
+			return 1;
+		}
+		*(void **)&bound = dlsym(plugin, "bound");
+		if (dladdr(bound(), &info) == 0 || dlinfo(plugin, RTLD_DI_LMID, &where) != 0)
+			return 2;
+		printf("%s in %s\n", strrchr(info.dli_fname, '/') + 1, where == LM_ID_BASE ? "base" : "new");
+		return dlopen(NULL, mode) == NULL || dlopen(argv[3], mode | RTLD_NOLOAD) != (where ? NULL : plugin);
+	}
+	EOF
+	gcc -shared -fPIC -o "$DIR/plugins/plugin.so" "$DIR/plugin.c"
+	gcc -o "$DIR/opener" "$DIR/opener.c" -ldl
+}
+
+@test "plugins that are opened with RTLD_DEEPBIND call the library too" {
+	plugins
+	for space in none base; do
+		for mode in plain deep; do
+			run -0 "$RUN" --require "$DIR/opener" "$space" "$mode" "$DIR/plugins/plugin.so"
+			[ "$output" = "libsmcr-preload.so in base" ]
+		done
+		run -0 --separate-stderr "$RUN" -v --socket "$DIR/none" "$DIR/opener" "$space" deep "$DIR/plugins/plugin.so"
+		[ "$output" = "libsmcr-preload.so in base" ]
+		[[ $stderr == *"smcr-run["*"]: $DIR/plugins/plugin.so is opened without RTLD_DEEPBIND, "* ]]
+		# without us, and where the user wants the flag
+		run -0 "$DIR/opener" "$space" deep "$DIR/plugins/plugin.so"
+		[ "$output" = "libc.so.6 in base" ]
+		run -0 env SMCR_DLOPEN=0 "$RUN" --require "$DIR/opener" "$space" deep "$DIR/plugins/plugin.so"
+		[ "$output" = "libc.so.6 in base" ]
+		run -0 --separate-stderr env SMCR_DLOPEN=0 "$RUN" -v --socket "$DIR/none" env -i \
+			"$DIR/opener" "$space" deep "$DIR/plugins/plugin.so"
+		[ "$output" = "libc.so.6 in base" ]
+		[[ $stderr == *"plugin.so is opened with RTLD_DEEPBIND: its calls pass smcr-run's library by"* ]]
+	done
+}
+
+@test "a plugin in a namespace of its own: told with -v, refused with --require" {
+	plugins
+	run -0 "$RUN" "$DIR/opener" new plain "$DIR/plugins/plugin.so"
+	[ "$output" = "libc.so.6 in new" ]
+	run -0 --separate-stderr "$RUN" -v --socket "$DIR/none" "$DIR/opener" new plain "$DIR/plugins/plugin.so"
+	[ "$output" = "libc.so.6 in new" ]
+	[[ $stderr == *"$DIR/plugins/plugin.so is opened in a namespace of its own (dlmopen): "*"plain TCP"* ]]
+	run -1 "$RUN" --require "$DIR/opener" new plain "$DIR/plugins/plugin.so"
+	[[ $output == "$DIR/plugins/plugin.so: smcr-run --require: a plugin in a namespace of its own cannot use SMC-R: "* ]]
+	run -0 env SMCR_DLOPEN=0 "$RUN" --require "$DIR/opener" new plain "$DIR/plugins/plugin.so"
+	[ "$output" = "libc.so.6 in new" ]
+}
+
+@test "dlopen() and dlmopen() look where their caller's RPATH, RUNPATH and \$ORIGIN say" {
+	plugins
+	for tags in --disable-new-dtags --enable-new-dtags; do
+		gcc -o "$DIR/opener" "$DIR/opener.c" -ldl "-Wl,$tags,-rpath,\$ORIGIN/plugins"
+		for file in plugin.so '$ORIGIN/plugins/plugin.so'; do
+			echo "$tags $file"
+			run -0 "$RUN" "$DIR/opener" none deep "$file"
+			[ "$output" = "libsmcr-preload.so in base" ]
+			run -0 "$RUN" "$DIR/opener" base plain "$file"
+			[ "$output" = "libsmcr-preload.so in base" ]
+			run -0 "$RUN" "$DIR/opener" new plain "$file"
+			[ "$output" = "libc.so.6 in new" ]
+		done
+	done
+	run -1 "$RUN" "$DIR/opener" none plain surely-no-such-plugin.so
+	[[ $output == "surely-no-such-plugin.so: cannot open shared object file: No such file or directory" ]]
+}
+
+@test "dlopen() from a namespace of its own stays in that namespace" {
+	plugins
+	cat >"$DIR/inner.c" <<-'EOF'
+	#define _GNU_SOURCE
+	#include <dlfcn.h>
+	#include <stddef.h>
+	const void *bound(void)
+	{
+		const void *(*inner)(void);
+		void *plugin = dlopen("plugin.so", RTLD_NOW | RTLD_DEEPBIND);
+		Lmid_t where;
+		if (!plugin || dlinfo(plugin, RTLD_DI_LMID, &where) != 0 || where == LM_ID_BASE)
+			return NULL;
+		*(void **)&inner = dlsym(plugin, "bound");
+		return inner();
+	}
+	EOF
+	gcc -shared -fPIC -o "$DIR/plugins/inner.so" "$DIR/inner.c" -ldl '-Wl,-rpath,$ORIGIN'
+	run -0 "$RUN" "$DIR/opener" new plain "$DIR/plugins/inner.so"
+	[ "$output" = "libc.so.6 in new" ]
 }
 
 @test "a copy without its library says so" {
