@@ -121,27 +121,18 @@ static bool find_library(char *ret_path)
 	return false;
 }
 
-/* smcrd's library comes first: the libraries behind it then see the calls that it passes on. A copy
- * of it that an outer smcr-run has named is left out: it would do everything a second time. */
-static int set_preload(const char *library)
+/* A copy of the library that an outer smcr-run has named is left out: it would do everything a
+ * second time. */
+static int set_preload(const struct preload_wish *wish)
 {
 	const char *list = getenv("LD_PRELOAD");
 	if (!list)
 		list = "";
-	char *value = malloc(strlen(library) + strlen(list) + sizeof(":"));
-	if (!value)
+	char *room = malloc(preload_list_size(list, wish));
+	if (!room)
 		return -1;
-	char *end = stpcpy(value, library);
-	struct preload_item item;
-	while (preload_list_next(&list, &item)) {
-		if (preload_list_is(&item, LIBRARY))
-			continue;
-		*end++ = ':';
-		end = mempcpy(end, item.at, item.len);
-		*end = '\0';
-	}
-	int rc = setenv("LD_PRELOAD", value, 1);
-	free(value);
+	int rc = setenv("LD_PRELOAD", preload_list_make(list, wish, room), 1);
+	free(room);
 	return rc;
 }
 
@@ -152,15 +143,15 @@ static int set_flag(const char *name, bool on)
 	return on || getenv(name) ? setenv(name, on ? "1" : "0", 1) : 0;
 }
 
-/** @param library  NULL: this program must not load it */
-static int set_environment(const struct options *options, const char *library)
+/** @param wish  without a library: this program must not load it */
+static int set_environment(const struct options *options, const struct preload_wish *wish)
 {
 	if (options->socket && setenv(IPC_SOCKET_ENV, options->socket, 1) < 0)
 		return -1;
 	if (set_flag("SMCR_REQUIRE", options->require) < 0 ||
 	    set_flag("SMCR_VERBOSE", options->verbose) < 0)
 		return -1;
-	return library ? set_preload(library) : 0;
+	return wish->library ? set_preload(wish) : 0;
 }
 
 static bool daemon_path_fits(const char *path)
@@ -214,17 +205,16 @@ static void report_daemon(const char *path, bool require)
 
 /** @return true: the program can use SMC-R, or the kernel will say why it cannot run; false: it
  * cannot use SMC-R, and why was printed */
-static bool check_program(const char *path, bool require, bool *ret_harmful)
+static bool check_program(const char *path, bool require, struct inspect_result *ret_result)
 {
 	struct inspect_measure measure;
-	struct inspect_result result;
+	struct inspect_result *result = ret_result;
 	inspect_measure_self(&measure);
-	inspect_program(AT_FDCWD, path, 0, &measure, &result);
-	*ret_harmful = inspect_harmful(result.verdict);
-	if (result.verdict == INSPECT_OK || result.verdict == INSPECT_UNKNOWN)
+	inspect_program(AT_FDCWD, path, 0, &measure, result);
+	if (result->verdict == INSPECT_OK || result->verdict == INSPECT_UNKNOWN)
 		return true;
 	fprintf(stderr, "smcr-run: %s cannot use SMC-R: %s%s\n",
-		*result.interpreter ? result.interpreter : path, result.text,
+		*result->interpreter ? result->interpreter : path, result->text,
 		require ? "" : "; it runs over plain TCP");
 	return false;
 }
@@ -248,10 +238,36 @@ static int make_drop_in(const struct options *options, const char *library, cons
 	return unit_drop_in(&request) < 0 ? EXIT_OURS : EXIT_SUCCESS;
 }
 
+/** @return only if the program could not be started: the exit status */
+static int run(const struct options *options, const char *library, const char *socket,
+	       char *const argv[])
+{
+	char path[PATH_MAX];
+	struct inspect_result inspected;
+	int rc = inspect_find(argv[0], path);
+	if (rc < 0)
+		return not_run(argv[0], -rc);
+	if (!check_program(path, options->require, &inspected) && options->require)
+		return EXIT_CANNOT_RUN;
+	if (options->verbose)
+		report_daemon(socket, options->require);
+	const struct preload_wish wish = {
+		.name = LIBRARY,
+		.library = inspect_harmful(inspected.verdict) ? NULL : library,
+		.runtime = inspected.runtime,
+	};
+	if (set_environment(options, &wish) < 0) {
+		fprintf(stderr, "smcr-run: environment: %s\n", strerror(errno));
+		return EXIT_OURS;
+	}
+	execvp(argv[0], argv);
+	return not_run(argv[0], errno);
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
-	char library[PATH_MAX], program[PATH_MAX];
+	char library[PATH_MAX];
 	if (!parse_options(argc, argv, &options)) {
 		fprintf(stderr, "Try 'smcr-run --help'.\n");
 		return EXIT_OURS;
@@ -281,18 +297,5 @@ int main(int argc, char **argv)
 	}
 	if (options.unit)
 		return make_drop_in(&options, library, socket_path);
-	int rc = inspect_find(argv[optind], program);
-	if (rc < 0)
-		return not_run(argv[optind], -rc);
-	bool harmful;
-	if (!check_program(program, options.require, &harmful) && options.require)
-		return EXIT_CANNOT_RUN;
-	if (options.verbose)
-		report_daemon(socket_path, options.require);
-	if (set_environment(&options, harmful ? NULL : library) < 0) {
-		fprintf(stderr, "smcr-run: environment: %s\n", strerror(errno));
-		return EXIT_OURS;
-	}
-	execvp(argv[optind], argv + optind);
-	return not_run(argv[optind], errno);
+	return run(&options, library, socket_path, argv + optind);
 }

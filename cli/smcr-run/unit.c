@@ -10,6 +10,7 @@
 
 #include "cli/smcr-run/unit_check.h"
 #include "cli/smcr-run/unit_state.h"
+#include "lib/inspect/inspect.h"
 #include "lib/inspect/preload_list.h"
 #include "proto/ipc/ipc.h"
 
@@ -74,33 +75,31 @@ static const char *find_preload(const char *environment, bool *ret_quoted)
 	return NULL;
 }
 
-/* The drop-in's LD_PRELOAD replaces that of the service, so it has the service's libraries too. */
-static void add_libraries(FILE *value, const char *environment, const char *library)
+/* The list in the service's Environment=; the caller frees it. */
+static char *preload_of(const char *environment)
 {
 	bool quoted;
 	const char *at = find_preload(environment, &quoted);
-	char *value_before = at ? strndup(at, strcspn(at, quoted ? "\"'" : " ")) : NULL;
-	const char *list = value_before;
-	struct preload_item item;
-	while (list && preload_list_next(&list, &item))
-		if (!preload_list_is(&item, strrchr(library, '/') + 1))
-			fprintf(value, ":%.*s", (int)item.len, item.at);
-	free(value_before);
+	return at ? strndup(at, strcspn(at, quoted ? "\"'" : " ")) : strdup("");
 }
 
+/* The drop-in's LD_PRELOAD replaces that of the service, so it has the service's libraries too. */
 static void print_preload(FILE *out, const struct unit_request *request,
 			  const struct unit_state *state)
 {
-	char *text = NULL;
-	size_t len;
-	FILE *value = open_memstream(&text, &len);
-	if (!value)
-		return;
-	fputs(request->library, value);
-	add_libraries(value, unit_state_get(state, "Environment"), request->library);
-	if (fclose(value) == 0)
-		print_assignment(out, "LD_PRELOAD", text);
-	free(text);
+	char runtime[INSPECT_RUNTIME];
+	unit_check_runtime(request, state, runtime);
+	const struct preload_wish wish = {
+		.name = strrchr(request->library, '/') + 1,
+		.library = request->library,
+		.runtime = runtime,
+	};
+	char *list = preload_of(unit_state_get(state, "Environment"));
+	char *room = list ? malloc(preload_list_size(list, &wish)) : NULL;
+	if (room)
+		print_assignment(out, "LD_PRELOAD", preload_list_make(list, &wish, room));
+	free(room);
+	free(list);
 }
 
 /* ---- the file */

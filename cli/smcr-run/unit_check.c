@@ -153,18 +153,50 @@ static bool program_of(const struct check *c, char ret_path[PATH_MAX])
 	return true;
 }
 
-static void check_program(const struct check *c)
+/* @return false: systemd does not tell the program, or it is not among the files that are seen here
+ */
+static bool inspect(const struct check *c, char ret_path[PATH_MAX],
+		    struct inspect_result *ret_result)
 {
 	struct inspect_measure measure;
+	if (!program_of(c, ret_path) || is_elsewhere(c, ret_path))
+		return false;
+	inspect_measure_self(&measure);
+	inspect_program(AT_FDCWD, ret_path, 0, &measure, ret_result);
+	return true;
+}
+
+static void check_program(const struct check *c)
+{
 	struct inspect_result result;
 	char path[PATH_MAX];
-	if (!program_of(c, path) || is_elsewhere(c, path))
+	if (!inspect(c, path, &result))
 		return;
-	inspect_measure_self(&measure);
-	inspect_program(AT_FDCWD, path, 0, &measure, &result);
 	if (result.verdict != INSPECT_OK && result.verdict != INSPECT_UNKNOWN)
 		warn(c, "%s cannot use SMC-R: %s", *result.interpreter ? result.interpreter : path,
 		     result.text);
+}
+
+void unit_check_runtime(const struct unit_request *request, const struct unit_state *state,
+			char *ret_runtime)
+{
+	static const char *const others[] = { "ExecCondition", "ExecStartPre", "ExecStartPost",
+					      "ExecReload",    "ExecStop",     "ExecStopPost" };
+	const struct check c = { .request = request, .state = state };
+	struct inspect_result result;
+	char path[PATH_MAX];
+	*ret_runtime = '\0';
+	if (!inspect(&c, path, &result) || !*result.runtime)
+		return;
+	memcpy(ret_runtime, result.runtime, sizeof(result.runtime));
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (is_set(&c, others[i]))
+			warn(&c,
+			     "%s needs %s in front of LD_PRELOAD, so the commands of %s= are "
+			     "preloaded with it too, and it may report leaks of theirs as "
+			     "failures: "
+			     "if so, take LD_PRELOAD away there (env -u LD_PRELOAD)",
+			     path, result.runtime, others[i]);
 }
 
 static bool selinux_enforces(void)

@@ -13,6 +13,14 @@
 #include "cli/smcr-run/unit_state.h"
 
 /**
+ * Does the service's program need a sanitizer's runtime in front of LD_PRELOAD? The service's other
+ * commands then run with it too, which is reported.
+ * @param ret_runtime  INSPECT_RUNTIME bytes: struct inspect_result's
+ */
+void unit_check_runtime(const struct unit_request *request, const struct unit_state *state,
+			char *ret_runtime);
+
+/**
  * @param socket  where smcrd listens
  * @param out     the drop-in's section [Service]
  */

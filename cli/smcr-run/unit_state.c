@@ -11,7 +11,8 @@
 #define MAX_TEXT (1u << 20)
 
 #define PROPERTIES                                                                                 \
-	"LoadState,ExecStart,Environment,EnvironmentFiles,UnsetEnvironment,"                       \
+	"LoadState,ExecStart,ExecCondition,ExecStartPre,ExecStartPost,ExecReload,ExecStop,"        \
+	"ExecStopPost,Environment,EnvironmentFiles,UnsetEnvironment,"                              \
 	"RestrictAddressFamilies,"                                                                 \
 	"SystemCallFilter,PrivateNetwork,NetworkNamespacePath,RootDirectory,RootImage,"            \
 	"TemporaryFileSystem,InaccessiblePaths,NoExecPaths,ExecPaths,ProtectHome,PrivateTmp,"      \

@@ -16,6 +16,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "lib/inspect/needed.h"
+#include "lib/inspect/preload_list.h"
 #include "lib/smcr/sys.h"
 
 #define MAX_INTERPRETERS    4 /* the kernel's limit of scripts whose interpreters are scripts */
@@ -88,6 +90,7 @@ struct elf_facts {
 	bool interpreter;
 	char loader[INSPECT_LOADER]; /* its name without directory, if it fits */
 	bool go;
+	struct needed_map map;
 };
 
 static bool read_at(int fd, void *buf, size_t len, uint64_t offset)
@@ -144,6 +147,7 @@ static void read_segment(int fd, const Elf64_Phdr *segment, struct elf_facts *fa
 		read_loader(fd, segment, facts);
 	if (segment->p_type == PT_NOTE && !facts->go)
 		facts->go = notes_are_of_go(fd, segment->p_offset, segment->p_filesz);
+	needed_note(&facts->map, segment);
 }
 
 static bool read_segments64(int fd, struct elf_facts *facts)
@@ -306,6 +310,16 @@ static void judge_without_loader(int fd, const char *path, const struct inspect_
 
 /* ---- any program */
 
+/* The runtime that the program needs in front of LD_PRELOAD. One that LD_PRELOAD cannot name is
+ * none. */
+static void find_runtime(int fd, const struct elf_facts *program, struct inspect_result *result)
+{
+	needed_first(fd, &program->map, result->runtime, sizeof(result->runtime));
+	const struct preload_item item = { result->runtime, strlen(result->runtime) };
+	if (!preload_list_is_runtime(&item) || strpbrk(result->runtime, " :"))
+		*result->runtime = '\0';
+}
+
 static void judge_elf(int fd, const char *path, int flags, const struct elf_facts *program,
 		      const struct inspect_measure *measure, struct inspect_result *result)
 {
@@ -322,6 +336,8 @@ static void judge_elf(int fd, const char *path, int flags, const struct elf_fact
 	} else {
 		const char *how = privilege_of(fd, flags);
 		judge(result, how ? INSPECT_PRIVILEGED : INSPECT_OK, how ? how : "");
+		if (!how)
+			find_runtime(fd, program, result);
 	}
 }
 
@@ -384,7 +400,7 @@ void inspect_program(int dirfd, const char *path, int flags, const struct inspec
 	struct inspect_result *result = ret_result;
 	struct elf_facts facts;
 	judge(result, INSPECT_UNKNOWN, "");
-	*result->interpreter = '\0';
+	*result->interpreter = *result->runtime = '\0';
 	int fd = open_program(dirfd, path, flags, O_RDONLY);
 	if (fd == -EACCES)
 		judge_unreadable(dirfd, path, flags, result);

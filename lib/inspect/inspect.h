@@ -17,8 +17,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define INSPECT_LINE   256 /* how much of a script's first line the kernel reads */
-#define INSPECT_LOADER 64  /* the longest file name of a dynamic loader */
+#define INSPECT_LINE    256 /* how much of a script's first line the kernel reads */
+#define INSPECT_LOADER  64  /* the longest file name of a dynamic loader */
+#define INSPECT_RUNTIME 128 /* the longest name of a sanitizer's runtime */
 
 enum inspect_verdict {
 	INSPECT_OK,
@@ -46,6 +47,8 @@ struct inspect_result {
 	char interpreter[INSPECT_LINE]; /* the interpreter that decided, if the program is a script;
 					   else empty */
 	const char *text;               /* a sentence that says why; empty with OK and UNKNOWN */
+	char runtime[INSPECT_RUNTIME];  /* what LD_PRELOAD has to have before the library
+					   (preload_list.h); empty: nothing */
 };
 
 /** Fill in the properties of the calling program or library. To be called once, early: dladdr() is

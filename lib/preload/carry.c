@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "lib/inspect/inspect.h"
+#include "lib/inspect/preload_list.h"
 #include "lib/preload/environment.h"
 #include "lib/smcr/log.h"
 #include "lib/smcr/ready.h"
@@ -18,12 +19,10 @@
 #include "lib/smcr/sys.h"
 #include "proto/ipc/ipc.h"
 
-#define PRELOAD "LD_PRELOAD="
-
 /* Facts from the time when the library was loaded. Written once, before `state.open` is set. */
 static struct {
-	bool declined; /* CARRY_ENV */
-	char preload[sizeof(PRELOAD) + PATH_MAX];
+	bool declined;       /* CARRY_ENV */
+	char path[PATH_MAX]; /* the library's */
 	char socket[sizeof(IPC_SOCKET_ENV "=") + PATH_MAX];
 	struct environment_ours ours;
 	struct inspect_measure measure;
@@ -60,16 +59,23 @@ static bool copy_path(const char *name, char path[PATH_MAX])
 static bool find_library(void)
 {
 	Dl_info self, program;
-	char *path = start.preload + strlen(PRELOAD);
-	memcpy(start.preload, PRELOAD, strlen(PRELOAD));
-	if (!dladdr(&start, &self) || !self.dli_fname || !copy_path(self.dli_fname, path) ||
-	    path[strcspn(path, " :")])
+	if (!dladdr(&start, &self) || !self.dli_fname || !copy_path(self.dli_fname, start.path) ||
+	    start.path[strcspn(start.path, " :")])
 		return false;
 	if (dladdr((void *)getauxval(AT_PHDR), &program) && program.dli_fbase == self.dli_fbase)
 		return false;
-	start.ours.preload = start.preload;
-	start.ours.library = strrchr(path, '/') + 1;
+	start.ours.path = start.path;
+	start.ours.library = strrchr(start.path, '/') + 1;
 	return true;
+}
+
+/* Take out the runtime that this program needed and others do not (preload_list.h), also for shells
+ * that system() and popen() start. Nobody looks at the environment yet. */
+static void leave_runtime(void)
+{
+	char *list = secure_getenv("LD_PRELOAD");
+	if (list)
+		preload_list_take_runtime(list, start.ours.library);
 }
 
 static void keep_settings(void)
@@ -101,6 +107,7 @@ __attribute__((constructor)) static void carry_open(void)
 	if (atomic_load(&state.open) || !pre_ready() || !find_library())
 		return;
 	int saved = errno;
+	leave_runtime();
 	start.declined = wanted && strcmp(wanted, "0") == 0;
 	keep_settings();
 	inspect_measure_self(&start.measure);
@@ -119,6 +126,7 @@ struct judgement {
 	bool harmful; /* the library must not be in LD_PRELOAD */
 	const char *text;
 	char interpreter[INSPECT_LINE]; /* what `text` is about; empty: the program itself */
+	char runtime[INSPECT_RUNTIME];
 };
 
 /* A separate function, so that its large buffer is off the stack when exec() is called. */
@@ -135,7 +143,7 @@ __attribute__((noinline)) static void judge_found(const char *name, int flags,
  * would print an error. */
 static bool library_is_in_reach(void)
 {
-	int fd = sys_openat(AT_FDCWD, start.preload + strlen(PRELOAD), O_RDONLY | O_CLOEXEC);
+	int fd = sys_openat(AT_FDCWD, start.path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0)
 		sys_close(fd);
 	return fd >= 0 || fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM;
@@ -154,6 +162,7 @@ __attribute__((noinline)) static void judge(const struct carry_program *program,
 	ret_judgement->harmful = inspect_harmful(result.verdict);
 	ret_judgement->text = result.text;
 	memcpy(ret_judgement->interpreter, result.interpreter, sizeof(result.interpreter));
+	memcpy(ret_judgement->runtime, result.runtime, sizeof(result.runtime));
 	if (!library_is_in_reach()) {
 		ret_judgement->harmful = true;
 		if (ret_judgement->able)
@@ -198,16 +207,17 @@ static void *large_room(struct carry *carry, size_t size)
 }
 
 /* @return false: no memory; the environment was not changed */
-static bool make_environment(struct carry *carry, char *const envp[], bool library)
+static bool make_environment(struct carry *carry, char *const envp[],
+			     const struct environment_wish *wish)
 {
 	struct environment_view view;
 	environment_view(envp, &start.ours, &view);
-	if (!environment_differs(&view, &start.ours, library))
+	if (!environment_differs(&view, &start.ours, wish))
 		return true;
-	size_t size = environment_size(&view, &start.ours);
+	size_t size = environment_size(&view, &start.ours, wish);
 	void *room = size <= sizeof(carry->room) ? carry->room : large_room(carry, size);
 	if (room)
-		carry->envp = environment_make(envp, &view, &start.ours, library, room);
+		carry->envp = environment_make(envp, &view, &start.ours, wish, room);
 	return room;
 }
 
@@ -266,7 +276,8 @@ int carry_begin(struct carry *ret_carry, const struct carry_program *program, ch
 		leave_alone(carry, program, &judgement, envp);
 		return 0;
 	}
-	if (!make_environment(carry, envp, !judgement.harmful) && judgement.able) {
+	const struct environment_wish wish = { !judgement.harmful, judgement.runtime };
+	if (!make_environment(carry, envp, &wish) && judgement.able) {
 		judgement.able = false;
 		judgement.text = "its environment is too large to be completed";
 	}

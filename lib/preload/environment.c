@@ -27,17 +27,6 @@ static bool is_preload(const char *variable)
 	return strncmp(variable, PRELOAD, strlen(PRELOAD)) == 0;
 }
 
-/* ---- the list of libraries */
-
-static bool lists_library(const char *list, const char *library)
-{
-	struct preload_item item;
-	while (preload_list_next(&list, &item))
-		if (preload_list_is(&item, library))
-			return true;
-	return false;
-}
-
 /* ---- what is there */
 
 void environment_view(char *const envp[], const struct environment_ours *ours,
@@ -53,16 +42,33 @@ void environment_view(char *const envp[], const struct environment_ours *ours,
 			    same_name(variable, ours->settings[i], strcspn(ours->settings[i], "=")))
 				view.has_setting[i] = true;
 	}
-	view.has_library = view.preload && lists_library(view.preload, ours->library);
+	view.has_library = view.preload && preload_list_has(view.preload, ours->library);
 	*ret_view = view;
 }
 
-bool environment_differs(const struct environment_view *view, const struct environment_ours *ours,
-			 bool library)
+/* The list of LD_PRELOAD. */
+static const char *list_of(const struct environment_view *view)
 {
-	if (view->has_library != library)
+	return view->preload ? view->preload : "";
+}
+
+static struct preload_wish wish_of(const struct environment_ours *ours,
+				   const struct environment_wish *wish)
+{
+	return (struct preload_wish){
+		.name = ours->library,
+		.library = wish->library ? ours->path : NULL,
+		.runtime = wish->runtime,
+	};
+}
+
+bool environment_differs(const struct environment_view *view, const struct environment_ours *ours,
+			 const struct environment_wish *wish)
+{
+	const struct preload_wish preload = wish_of(ours, wish);
+	if (!preload_list_fits(list_of(view), &preload))
 		return true;
-	for (size_t i = 0; library && i < ENVIRONMENT_SETTINGS; i++)
+	for (size_t i = 0; wish->library && i < ENVIRONMENT_SETTINGS; i++)
 		if (ours->settings[i] && !view->has_setting[i])
 			return true;
 	return false;
@@ -72,58 +78,40 @@ bool environment_differs(const struct environment_view *view, const struct envir
 
 /* Pointers to each variable, to a new LD_PRELOAD and new settings, and NULL; and the text of
  * LD_PRELOAD. */
-size_t environment_size(const struct environment_view *view, const struct environment_ours *ours)
+size_t environment_size(const struct environment_view *view, const struct environment_ours *ours,
+			const struct environment_wish *wish)
 {
-	return (view->count + 1 + ENVIRONMENT_SETTINGS + 1) * sizeof(char *) +
-	       strlen(ours->preload) + (view->preload ? strlen(view->preload) : 0) + sizeof(":");
+	const struct preload_wish preload = wish_of(ours, wish);
+	return (view->count + 1 + ENVIRONMENT_SETTINGS + 1) * sizeof(char *) + strlen(PRELOAD) +
+	       preload_list_size(list_of(view), &preload);
 }
 
-static char *append(char *to, const char *text, size_t len)
+/* @return NULL: no library is left in the list */
+static char *make_preload(const struct environment_view *view, const struct preload_wish *wish,
+			  char *room)
 {
-	memcpy(to, text, len);
-	return to + len;
-}
-
-/* This library comes first, so that libraries behind it see the calls that it passes on. @return
- * NULL: no library is left in the list
- */
-static char *make_preload(const struct environment_view *view, const struct environment_ours *ours,
-			  bool library, char *room)
-{
-	const char *list = view->preload ? view->preload : "";
-	char *end = room, *start;
-	struct preload_item item;
-	if (library)
-		end = append(end, ours->preload, strlen(ours->preload));
-	else
-		end = append(end, PRELOAD, strlen(PRELOAD));
-	start = end;
-	while (preload_list_next(&list, &item)) {
-		if (preload_list_is(&item, ours->library))
-			continue;
-		if (library || end != start)
-			*end++ = ':';
-		end = append(end, item.at, item.len);
-	}
-	*end = '\0';
-	return library || end != start ? room : NULL;
+	char *list = room + strlen(PRELOAD);
+	memcpy(room, PRELOAD, strlen(PRELOAD));
+	return *preload_list_make(list_of(view), wish, list) ? room : NULL;
 }
 
 char **environment_make(char *const envp[], const struct environment_view *view,
-			const struct environment_ours *ours, bool library, void *room)
+			const struct environment_ours *ours, const struct environment_wish *wish,
+			void *room)
 {
 	char **made = room;
-	const bool keep_preload = view->has_library == library;
+	const struct preload_wish preload = wish_of(ours, wish);
+	const bool keep_preload = preload_list_fits(list_of(view), &preload);
 	size_t count = 0;
 	for (size_t i = 0; i < view->count && envp[i]; i++)
 		if (keep_preload || !is_preload(envp[i]))
 			made[count++] = envp[i];
 	if (!keep_preload) {
 		char *text = (char *)(made + view->count + 1 + ENVIRONMENT_SETTINGS + 1);
-		made[count] = make_preload(view, ours, library, text);
+		made[count] = make_preload(view, &preload, text);
 		count += made[count] != NULL;
 	}
-	for (size_t i = 0; library && i < ENVIRONMENT_SETTINGS; i++)
+	for (size_t i = 0; wish->library && i < ENVIRONMENT_SETTINGS; i++)
 		if (ours->settings[i] && !view->has_setting[i])
 			made[count++] = (char *)(uintptr_t)ours->settings[i];
 	made[count] = NULL;

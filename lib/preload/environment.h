@@ -14,9 +14,15 @@
 
 /** What smcr-run put into the environment. Strings have the form "NAME=value". */
 struct environment_ours {
-	const char *preload; /* "LD_PRELOAD=" and the library's path */
+	const char *path;    /* the library's */
 	const char *library; /* file name of the library: a copy in any directory counts */
 	const char *settings[ENVIRONMENT_SETTINGS]; /* added if absent; NULL: not set */
+};
+
+/** What the program that gets the environment is to have. */
+struct environment_wish {
+	bool library;        /* the library is in LD_PRELOAD */
+	const char *runtime; /* in front of it: see preload_list.h; empty: nothing */
 };
 
 /** What an environment has. */
@@ -34,21 +40,23 @@ void environment_view(char *const envp[], const struct environment_ours *ours,
 /** @return the value of the first variable of that name, or NULL. @param envp  NULL: empty */
 const char *environment_get(char *const envp[], const char *name);
 
-/** Must the environment be changed to have, or not to have, the library? */
+/** Must the environment be changed to be as wished? */
 bool environment_differs(const struct environment_view *view, const struct environment_ours *ours,
-			 bool library);
+			 const struct environment_wish *wish);
 
 /** The most bytes that environment_make() needs. */
-size_t environment_size(const struct environment_view *view, const struct environment_ours *ours);
+size_t environment_size(const struct environment_view *view, const struct environment_ours *ours,
+			const struct environment_wish *wish);
 
 /**
- * Make the changed environment. Other variables keep their order; other libraries of LD_PRELOAD
- * come behind this one.
+ * Make the changed environment. Other variables keep their order; LD_PRELOAD is as
+ * preload_list_make() makes it.
  * @param room  environment_size() bytes, aligned for pointers; has pointers into `envp` and `ours`
  *              afterwards
  * @return the environment, in `room`
  */
 char **environment_make(char *const envp[], const struct environment_view *view,
-			const struct environment_ours *ours, bool library, void *room);
+			const struct environment_ours *ours, const struct environment_wish *wish,
+			void *room);
 
 #endif

@@ -13,7 +13,6 @@ setup() {
 	# not in /tmp, which may be mounted nosuid
 	DIR=$(mktemp -d "$BUILD/exec-XXXXXX")
 	SOCKET=$DIR/none
-	export ASAN_OPTIONS=verify_asan_link_order=0 # needed to run smcr-run within smcr-run
 	unset LD_PRELOAD SMCRD_SHARED SMCRD_SOCKET SMCR_REQUIRE SMCR_VERBOSE SMCR_CARRY
 }
 
@@ -74,6 +73,34 @@ carried() {
 	[ "$output" = "$LIBRARY:$other" ]
 	run_ways 0 execve /usr/bin/printenv LD_PRELOAD "LD_PRELOAD=$other:$LIBRARY"
 	[ "$output" = "$other:$LIBRARY" ]
+}
+
+@test "each way leads into a program with the address sanitizer, and out of it" {
+	printf '#include <stdio.h>\n#include <stdlib.h>\nint main(void) { puts(getenv("LD_PRELOAD")); return 5; }\n' >"$DIR/main.c"
+	gcc -fsanitize=address -o "$DIR/asan" "$DIR/main.c"
+	gcc -D_GNU_SOURCE -fsanitize=address -o "$DIR/ways" "$ROOT/tests/programs/exec_ways.c" -lpthread
+	for way in execve execv execvp execvpe execl execlp execle fexecve path-only execveat posix_spawn \
+		posix_spawnp handler; do
+		echo "$way"
+		run_ways 5 "$way" "$DIR/asan" - A=1
+		[ "$output" = "$LIBRARY" ]
+		WAYS=$DIR/ways run_ways 0 "$way" /usr/bin/env - A=1
+		carried A=1 "LD_PRELOAD=$LIBRARY" "SMCRD_SOCKET=$SOCKET"
+		[ -z "$stderr" ]
+	done
+	# one that is not the library's to take out
+	runtime=$(gcc -print-file-name=libasan.so)
+	run_ways 5 execve "$DIR/asan" - "LD_PRELOAD=libm.so.6:$runtime"
+	[ "$output" = "$runtime:$LIBRARY:libm.so.6" ]
+	# through a script, whose interpreter it is
+	printf '#!%s\n' "$DIR/asan" >"$DIR/script"
+	chmod 755 "$DIR/script"
+	run_ways 5 execve "$DIR/script" - A=1
+	[ "$output" = "$LIBRARY" ]
+	SMCR_CARRY=0 run -0 "$RUN" "$DIR/ways" execve /usr/bin/env - A=1
+	[ "$output" = A=1 ]
+	SMCR_CARRY=0 run -5 "$RUN" "$DIR/asan"
+	[ "$output" = "$LIBRARY" ]
 }
 
 @test "PATH is searched as the C library does: of the environment that the program has" {
@@ -176,8 +203,7 @@ carried() {
 	run -5 "$RUN" --require "$RUN" "$DIR/program"
 	[[ $output == *"$DIR/program cannot use SMC-R"*"; it runs over plain TCP"*static ]]
 	run -126 "$RUN" "$RUN" --require "$DIR/program"
-	run -0 "$RUN" --require --verbose --socket "$SOCKET" env -i ASAN_OPTIONS="$ASAN_OPTIONS" \
-		"$RUN" sh -c 'exec env -i /usr/bin/env'
+	run -0 "$RUN" --require --verbose --socket "$SOCKET" env -i "$RUN" sh -c 'exec env -i /usr/bin/env'
 	[[ $output != *SMCR_REQUIRE=1* && $output != *SMCR_VERBOSE=1* ]]
 	[[ $output == *"SMCRD_SOCKET=$SOCKET"* ]]
 }

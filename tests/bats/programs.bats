@@ -381,3 +381,24 @@ plugin_finds() {
 	[[ $output == *"smcr-run --require: a plugin in a namespace of its own cannot use SMC-R"* ]]
 	kill "$PLUGIN_PID"
 }
+
+@test "programs with the address sanitizer, of gcc and of clang, serve and connect over SMC-R" {
+	local compiler port=7001
+	two_daemons
+	mkdir "$HOSTS_DIR/gcc" "$HOSTS_DIR/clang"
+	for compiler in gcc clang; do
+		for program in echo_server echo_client; do
+			"$compiler" -D_GNU_SOURCE -std=c17 -g -fsanitize=address -I"$HOSTS_ROOT" \
+				-o "$HOSTS_DIR/$compiler/$program" "$HOSTS_ROOT/tests/programs/$program.c" -lpthread
+		done
+		start_on a "$RUN" --require "$HOSTS_DIR/$compiler/echo_server" "$SERVER" "$port"
+		until_true 10 tcp_listens a "$port"
+		for way in block epoll select; do
+			on b "$RUN" --require "$HOSTS_DIR/$compiler/echo_client" "$SERVER" "$port" --bytes 300000 --way "$way"
+		done
+		# by a shell, which has no runtime
+		on b "$RUN" --require env -i sh -c "$HOSTS_DIR/$compiler/echo_client $SERVER $port --bytes 1000; exit \$?"
+		port=$((port + 1))
+	done
+	all_smcr b 8
+}

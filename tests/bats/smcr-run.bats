@@ -10,12 +10,18 @@ setup() {
 	LIBRARY=$(readlink -f "$BUILD/lib/libsmcr-preload.so")
 	# not in /tmp, which may be mounted nosuid
 	DIR=$(mktemp -d "$BUILD/smcr-run-XXXXXX")
-	export ASAN_OPTIONS=verify_asan_link_order=0 # a test preloads a library before smcr-run
 	unset LD_PRELOAD SMCRD_SOCKET SMCR_REQUIRE SMCR_VERBOSE
 }
 
 teardown() {
 	rm -rf "$DIR"
+}
+
+# preloaded LIST PROGRAM..: run a program of ours that others are preloaded into. With sanitizers it would not like that.
+preloaded() {
+	local list=$1
+	shift
+	env LD_PRELOAD="$list" ASAN_OPTIONS=verify_asan_link_order=0 "$@"
 }
 
 # loader_of PROGRAM: print the path of its dynamic loader
@@ -50,7 +56,7 @@ elf() {
 
 @test "the environment: the library first, other preloaded ones behind it, and what was asked for" {
 	other=$(ldconfig -p | sed -n 's/.*libm\.so\.6.*=> //p' | head -n 1)
-	run -0 env LD_PRELOAD="$other" SMCR_REQUIRE=1 "$RUN" env
+	run -0 preloaded "$other" env SMCR_REQUIRE=1 "$RUN" env
 	[[ $'\n'$output$'\n' == *$'\n'"LD_PRELOAD=$LIBRARY:$other"$'\n'* ]]
 	[[ $output == *SMCR_REQUIRE=0* ]]
 	[[ $output != *SMCR_VERBOSE* ]]
@@ -66,9 +72,9 @@ elf() {
 	other=$(ldconfig -p | sed -n 's/.*libm\.so\.6.*=> //p' | head -n 1)
 	mkdir "$DIR/copy"
 	cp "$LIBRARY" "$DIR/copy"
-	run -0 env LD_PRELOAD="$other" "$RUN" "$RUN" env
+	run -0 preloaded "$other" "$RUN" "$RUN" env
 	[[ $'\n'$output$'\n' == *$'\n'"LD_PRELOAD=$LIBRARY:$other"$'\n'* ]]
-	run -0 env LD_PRELOAD="$DIR/copy/libsmcr-preload.so $other" "$RUN" cat /proc/self/maps
+	run -0 preloaded "$DIR/copy/libsmcr-preload.so $other" "$RUN" cat /proc/self/maps
 	[[ $output == *"$LIBRARY"* && $output != *"$DIR/copy"* ]]
 }
 
@@ -312,8 +318,83 @@ with_ids() {
 	EOF
 	gcc -shared -fPIC -o "$DIR/other.so" "$DIR/other.c"
 	gcc -o "$DIR/program" "$DIR/main.c"
-	run -0 env LD_PRELOAD="$DIR/other.so" "$RUN" --socket "$DIR/none" "$DIR/program"
+	run -0 preloaded "$DIR/other.so" "$RUN" --socket "$DIR/none" "$DIR/program"
 	[[ $output == *"2 calls"* ]]
+}
+
+# sanitized COMPILER..: build a program that prints LD_PRELOAD, as it sees it and as a shell of system() does, and which libraries of
+# sanitizers and of ours are in its own memory and in that shell's. With an argument it writes behind its memory.
+sanitized() {
+	cat >"$DIR/sanitized.c" <<-'EOF'
+	#include <fcntl.h>
+	#include <stdio.h>
+	#include <stdlib.h>
+	#include <unistd.h>
+	int main(int argc, char **argv)
+	{
+		volatile size_t two = 2;
+		char *byte = malloc(1);
+		if (argc > 1)
+			return read(open(argv[1], O_RDONLY), byte, two) != 2;
+		free(byte);
+		puts(getenv("LD_PRELOAD"));
+		fflush(stdout);
+		return system("echo $LD_PRELOAD; for pid in $PPID $$; do "
+			      "echo $(sed -n 's|.*/\\(libsmcr-preload[.]so\\)$|\\1|p; s|.*/\\(lib.*asan.*[.]so\\).*|\\1|p' "
+			      "/proc/$pid/maps | sort -u); done") ? 1 : 3;
+	}
+	EOF
+	"$@" -g -o "$DIR/program" "$DIR/sanitized.c"
+}
+
+# compilers: the ways to build a program with the address sanitizer, an array element each
+compilers() {
+	local runtimes
+	runtimes=$(dirname "$(clang -print-file-name="libclang_rt.asan-$(uname -m).so")")
+	compilers=(
+		"gcc -fsanitize=address"
+		"gcc -fsanitize=address,undefined"
+		"gcc -fsanitize=address -static-libasan"
+		"clang -fsanitize=address"
+		"clang -fsanitize=address -shared-libsan -Wl,-rpath,$runtimes"
+	)
+}
+
+@test "programs with the address sanitizer run with the library; its runtime comes first, in them alone" {
+	local compilers compiler runtime
+	compilers
+	for compiler in "${compilers[@]}"; do
+		echo "$compiler"
+		# shellcheck disable=SC2086
+		sanitized $compiler
+		runtime=$(readelf -d "$DIR/program" | sed -n 's/.*(NEEDED).*\[\(lib.*asan.*[.]so\).*\]/\1/p')
+		for way in "" "env -i" 'sh -c $0'; do
+			# shellcheck disable=SC2086
+			run -3 "$RUN" --require $way "$DIR/program"
+			[ "$output" = "$LIBRARY
+$LIBRARY
+${runtime:+$runtime }libsmcr-preload.so
+libsmcr-preload.so" ]
+		done
+		# the sanitizer still sees what the C library's functions do
+		run ! "$RUN" "$DIR/program" /dev/zero
+		[[ $output == *"AddressSanitizer: heap-buffer-overflow"*"WRITE of size 2"* ]]
+	done
+}
+
+@test "a runtime that the user preloads stays first, in all programs" {
+	local runtime before rest
+	sanitized gcc -fsanitize=address
+	runtime=$(gcc -print-file-name=libasan.so)
+	for before in "$runtime" "$runtime:libm.so.6" "libm.so.6:$runtime"; do
+		# leaks of other programs are no concern of ours
+		run -3 env LD_PRELOAD="$before" ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 \
+			"$RUN" env ASAN_OPTIONS=detect_leaks=0 sh -c "$DIR/program; exit \$?"
+		[[ $before == *libm* ]] && rest=:libm.so.6 || rest=
+		[ "${lines[0]}" = "$runtime:$LIBRARY$rest" ]
+		[ "${lines[1]}" = "$runtime:$LIBRARY$rest" ]
+		[ "${lines[3]}" = "libasan.so libsmcr-preload.so" ]
+	done
 }
 
 # plugins: build plugin.so, which tells by which library its connect() is bound; and opener, which opens it in the

@@ -96,16 +96,22 @@ Environment="SMCR_VERBOSE=1"' ]]
 	[[ $output == *"Read-only file system"* ]]
 }
 
-# before VALUE: print LD_PRELOAD of the drop-in for a service whose Environment= systemctl shows as VALUE
-before() {
+# drop_in LINE..: make the drop-in for a service that systemctl shows as these lines
+drop_in() {
 	unshare --mount bash -c '
 		mount -t tmpfs tmpfs /run
 		mkdir -p /run/systemd/system /run/bin
 		printf "%s\n" "#!/bin/sh" "echo LoadState=loaded" "cat /run/value" >/run/bin/systemctl
 		chmod +x /run/bin/systemctl
-		printf "Environment=%s\n" "$2" >/run/value
-		PATH=/run/bin:$PATH "$1" --unit a.service 2>/dev/null' - "$RUN" "$1" |
-		sed -n "s|^Environment=\"LD_PRELOAD=$LIBRARY\(.*\)\"$|\1|p"
+		run=$1
+		shift
+		printf "%s\n" "$@" >/run/value
+		PATH=/run/bin:$PATH "$run" --unit a.service' - "$RUN" "$@"
+}
+
+# before VALUE: print LD_PRELOAD of the drop-in for a service whose Environment= systemctl shows as VALUE
+before() {
+	drop_in "Environment=$1" 2>/dev/null | sed -n "s|^Environment=\"LD_PRELOAD=$LIBRARY\(.*\)\"$|\1|p"
 }
 
 @test "the drop-in keeps the libraries that the service has in LD_PRELOAD, but for another copy of ours" {
@@ -115,6 +121,25 @@ before() {
 	[ "$(before 'LD_PRELOAD=libsmcr-preload.so:/opt/libsmcr-preload.so:a.so')" = ':a.so' ]
 	[ "$(before 'LD_PRELOAD=/opt/notlibsmcr-preload.so:libsmcr-preload.so.1')" = \
 		':/opt/notlibsmcr-preload.so:libsmcr-preload.so.1' ]
+}
+
+@test "a service whose program has the address sanitizer: its runtime comes first, and other commands are named" {
+	local runtime program=$BATS_TEST_TMPDIR/program
+	echo 'int main(void) { return 0; }' >"$program.c"
+	gcc -fsanitize=address -o "$program" "$program.c"
+	runtime=$(readelf -d "$program" | sed -n 's/.*(NEEDED).*\[\(libasan.*\)\]/\1/p')
+	run -0 --separate-stderr drop_in "ExecStart={ path=$program ; argv[]=$program ; ignore_errors=no }" Environment=LD_PRELOAD=a.so
+	[[ $output == *"Environment=\"LD_PRELOAD=$runtime::$LIBRARY:a.so\""* ]]
+	[ -z "$stderr" ]
+	# made again, when the drop-in is there
+	run -0 --separate-stderr drop_in "ExecStart={ path=$program ; argv[]=$program }" \
+		"Environment=LD_PRELOAD=$runtime::$LIBRARY:a.so" "ExecStop={ path=/bin/true ; argv[]=/bin/true }"
+	[[ $output == *"Environment=\"LD_PRELOAD=$runtime::$LIBRARY:a.so\""* ]]
+	[[ $stderr == *"a.service: $program needs $runtime in front of LD_PRELOAD, so the commands of ExecStop= "* ]]
+	# the program was built anew, without it
+	run -0 --separate-stderr drop_in "ExecStart={ path=/bin/true ; argv[]=/bin/true }" \
+		"Environment=LD_PRELOAD=$runtime::$LIBRARY:a.so"
+	[[ $output == *"Environment=\"LD_PRELOAD=$LIBRARY:a.so\""* ]]
 }
 
 # unit NAME LINE..: write a service on the host of systemd

@@ -13,29 +13,36 @@
 #include "lib/preload/environment.h"
 
 static const struct environment_ours ours = {
-	.preload = "LD_PRELOAD=/opt/lib/us.so",
+	.path = "/opt/lib/us.so",
 	.library = "us.so",
 	.settings = { "SOCKET=/run/s", NULL, "VERBOSE=1" },
 };
 
 /* `expected` has one line for each variable. The block has exactly environment_size() bytes, so
  * that the address sanitizer sees any write past its end. */
-static void expect(char *const envp[], bool library, const char *expected)
+static void expect_for(char *const envp[], const struct environment_wish *wish,
+		       const char *expected)
 {
 	struct environment_view view;
 	char text[512] = "";
 	environment_view(envp, &ours, &view);
-	void *room = malloc(environment_size(&view, &ours));
+	void *room = malloc(environment_size(&view, &ours, wish));
 	char *const *result = envp;
 	assert_non_null(room);
-	if (environment_differs(&view, &ours, library))
-		result = environment_make(envp, &view, &ours, library, room);
+	if (environment_differs(&view, &ours, wish))
+		result = environment_make(envp, &view, &ours, wish, room);
 	for (size_t i = 0; result && result[i]; i++) {
 		strcat(text, result[i]);
 		strcat(text, "\n");
 	}
 	assert_string_equal(text, expected);
 	free(room);
+}
+
+static void expect(char *const envp[], bool library, const char *expected)
+{
+	const struct environment_wish wish = { library, "" };
+	expect_for(envp, &wish, expected);
 }
 
 #define ENV(...) ((char *const *)(const char *const[]){ __VA_ARGS__, NULL })
@@ -88,6 +95,29 @@ static void test_taken_out(void **state)
 	expect(ENV("LD_PRELOAD=/a.so"), false, "LD_PRELOAD=/a.so\n");
 }
 
+static void test_runtime(void **state)
+{
+	(void)state;
+	const struct environment_wish asan = { true, "libasan.so.8" }, harmed = { false, "" };
+	expect_for(NULL, &asan, "LD_PRELOAD=libasan.so.8::/opt/lib/us.so\n" WHOLE);
+	expect_for(ENV("LD_PRELOAD=/opt/lib/us.so:a.so", "VERBOSE=0", "SOCKET=/s"), &asan,
+		   "VERBOSE=0\nSOCKET=/s\nLD_PRELOAD=libasan.so.8::/opt/lib/us.so:a.so\n");
+	/* the user's own */
+	expect_for(ENV("LD_PRELOAD=a.so:/b/libasan.so.6"), &asan,
+		   "LD_PRELOAD=/b/libasan.so.6:/opt/lib/us.so:a.so\n" WHOLE);
+	expect(ENV("LD_PRELOAD=libasan.so.8"), true,
+	       "LD_PRELOAD=libasan.so.8:/opt/lib/us.so\n" WHOLE);
+	expect_for(ENV("LD_PRELOAD=libasan.so.8:us.so"), &asan,
+		   "LD_PRELOAD=libasan.so.8:us.so\n" WHOLE);
+	expect_for(ENV("LD_PRELOAD=libasan.so.8:us.so"), &harmed, "LD_PRELOAD=libasan.so.8\n");
+	/* ours, which only a program that needs it keeps */
+	expect_for(ENV("LD_PRELOAD=libasan.so.8::us.so"), &asan,
+		   "LD_PRELOAD=libasan.so.8::us.so\n" WHOLE);
+	expect(ENV("LD_PRELOAD=libasan.so.8::us.so:a.so"), true,
+	       "LD_PRELOAD=/opt/lib/us.so:a.so\n" WHOLE);
+	expect_for(ENV("LD_PRELOAD=libasan.so.8::us.so"), &harmed, "");
+}
+
 static void test_get(void **state)
 {
 	(void)state;
@@ -105,6 +135,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_there_stays),
 		cmocka_unit_test(test_others_are_kept_behind),
 		cmocka_unit_test(test_taken_out),
+		cmocka_unit_test(test_runtime),
 		cmocka_unit_test(test_get),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
