@@ -27,6 +27,7 @@ static const struct {
 	{ "peers", doctor_peers },
 	{ "links", doctor_links },
 	{ "guard", doctor_guard },
+	{ "programs", doctor_programs },
 	{ "system-bus", doctor_bus },
 };
 

@@ -13,6 +13,7 @@
  *   doctor_config_file.c  does this command see the file that smcrd has read?
  *   doctor_bus.c       the system bus
  *   doctor_peers.c     peers with which SMC-R is not tried, and links with small packets
+ *   doctor_programs.c  plugins that smcr-run's library does not reach
  *
  * What --rules prints is in rules.h.
  */
@@ -55,6 +56,7 @@ void doctor_bus(struct doctor *doctor);
 void doctor_peers(struct doctor *doctor);
 void doctor_links(struct doctor *doctor);
 void doctor_guard(struct doctor *doctor);
+void doctor_programs(struct doctor *doctor);
 
 /** The interface that the device uses; NULL: it is not in this network namespace. */
 const struct interface *doctor_interface_of(const struct doctor *doctor, const json_t *device);

@@ -377,6 +377,9 @@ plugin_finds() {
 	plugin_finds new -v -- "given: other, port 0, TCP_NODELAY -1, echo" "own: $smcr"
 	grep "plugin.so is opened in a namespace of its own (dlmopen): " "$HOSTS_DIR/said"
 	shows b connection "map(select(.pid == $PLUGIN_PID and .mode == \"smcr\")) | length == 1"
+	run smcrctl_on b -j doctor
+	jq -e --arg process "process $PLUGIN_PID (client) has 1 namespace of plugins" '.doctor |
+		map(select(.check == "programs")) | length == 1 and (.[0].text | startswith($process))' <<<"$output"
 	run -2 on b "$RUN" --require "$HOSTS_DIR/client" new "$HOSTS_DIR/plugin.so" "$SERVER"
 	[[ $output == *"smcr-run --require: a plugin in a namespace of its own cannot use SMC-R"* ]]
 	kill "$PLUGIN_PID"
