@@ -5,8 +5,9 @@
 usage: fuzz-seeds.py DIRECTORY
 
 Writes DIRECTORY/fuzz_NAME/... with one file for each distinct message: TCP options, CLC messages, LLC
-and CDC messages, RoCE packets (behind two bytes that fuzz_roce reads as IPv4 identification), frames
-of the daemon's socket, steps of programs at that socket, HTTP requests for metrics, and policy rules.
+and CDC messages, messages of the connection manager, RoCE packets (behind two bytes that fuzz_roce
+reads as IPv4 identification), frames of the daemon's socket, steps of programs at that socket, HTTP
+requests for metrics, and policy rules.
 """
 import glob
 import gzip
@@ -18,8 +19,8 @@ import sys
 ROCE_PORT = 4791
 CLC_PORT = 5001
 CLC_MAGIC = bytes.fromhex("E2D4C3D9")
-SEND_ONLY = 0x04
-BTH_LEN, ICRC_LEN = 12, 4
+SEND_ONLY, UD_SEND_ONLY = 0x04, 0x64
+BTH_LEN, DETH_LEN, ICRC_LEN = 12, 8, 4
 ROCE_SEEDS_PER_CAPTURE = 200
 
 
@@ -60,10 +61,12 @@ def add_tcp(seeds, tcp):
         seeds.add("fuzz_clc", tcp[header:])
 
 
-def add_roce(seeds, roce, count):
+def add_roce(seeds, roce, count, is_smcr):
     if count < ROCE_SEEDS_PER_CAPTURE:
         seeds.add("fuzz_roce", b"\x12\x34" + roce)
-    if roce[0] != SEND_ONLY:
+    if roce[0] == UD_SEND_ONLY:
+        seeds.add("fuzz_ibcm", roce[BTH_LEN + DETH_LEN : -ICRC_LEN])
+    if roce[0] != SEND_ONLY or not is_smcr:
         return
     message = roce[BTH_LEN:-ICRC_LEN]
     if message[0] != 0xFE:
@@ -75,13 +78,14 @@ def add_roce(seeds, roce, count):
 def add_captures(seeds, paths):
     for path in paths:
         roce_count = 0
+        is_smcr = "-cm-" not in os.path.basename(path)
         for ip in frames(path):
             header = 4 * (ip[0] & 15)
             packet = ip[header : struct.unpack_from("!H", ip, 2)[0]]
             if ip[9] == 6:
                 add_tcp(seeds, packet)
             elif ip[9] == 17 and struct.unpack_from("!H", packet, 2)[0] == ROCE_PORT:
-                add_roce(seeds, packet[8:], roce_count)
+                add_roce(seeds, packet[8:], roce_count, is_smcr)
                 roce_count += 1
 
 

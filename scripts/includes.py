@@ -17,7 +17,7 @@ import tap  # noqa: E402
 # itself, which put all parts together.
 PROTO = (
     ("proto/smcr", "proto/path"),
-    ("proto/ipc", "proto/roce"),
+    ("proto/ipc", "proto/roce", "proto/ibcm"),
     ("proto/capture",),
 )
 DAEMON = PROTO + (
