@@ -66,7 +66,8 @@ int setup_fabric(struct smcrd *smcrd)
 int setup_engine(struct smcrd *smcrd)
 {
 	static const struct smcr_conn_ops conn_ops = { .clc_send = conns_clc_send,
-						       .event = conns_event };
+						       .event = conns_event,
+						       .unshare = conns_unshare };
 	const struct smcr_ops ops = { .host = &host_ops,
 				      .rdma = &fabric_rdma_ops,
 				      .rdma_ctx = smcrd->fabric,

@@ -22,6 +22,14 @@ static void let_go(struct conn *conn, enum conn_event event)
 	conn_note(conn, event);
 }
 
+/* The pump may be running, and may use the control page until it has returned: conn_unshare() comes
+ * later. */
+void conns_unshare(void *user)
+{
+	struct conn *conn = user;
+	shared_end(&conn->shared);
+}
+
 void conns_event(void *user, const struct smcr_conn_event *event)
 {
 	struct conn *conn = user;

@@ -201,6 +201,7 @@ void conns_free(struct conns *conns);
  * by this module. */
 void conns_clc_send(void *user, const uint8_t *msg, size_t len);
 void conns_event(void *user, const struct smcr_conn_event *event);
+void conns_unshare(void *user);
 
 /* ---- what others share with the connections */
 

@@ -106,11 +106,19 @@ int shared_open(struct shared *shared, struct smcr_conn *conn, uint64_t now)
 	return 0;
 }
 
-void shared_close(struct shared *shared)
+void shared_end(struct shared *shared)
 {
 	if (shared->fd < 0)
 		return;
 	path_end(shared->page);
+	shared->rx_over = shared->tx.taken_over = true; /* the marks are the daemon's own */
+}
+
+void shared_close(struct shared *shared)
+{
+	if (shared->fd < 0)
+		return;
+	shared_end(shared);
 	drop_file(shared);
 }
 

@@ -56,8 +56,15 @@ struct shared {
  * @return 0, or a negative errno: nothing has changed
  */
 int shared_open(struct shared *shared, struct smcr_conn *conn, uint64_t now);
-/** End the sharing: who has the memory mapped uses the pair alone from now on. The connection keeps
- * its pages until the engine lets go of them. Nothing happens if nothing is shared. */
+/**
+ * End the path: who has the memory mapped uses the pair alone from now on. What a reader copies
+ * from the memory after this call is not taken, and what a writer puts there does not count. So the
+ * pages may be emptied then, and must not be before. May be called inside the pump's calls of the
+ * engine, and any number of times. Nothing happens if nothing is shared.
+ */
+void shared_end(struct shared *shared);
+/** End the path and give back what the daemon itself has of it. The connection keeps its pages
+ * until the engine lets go of them. */
 void shared_close(struct shared *shared);
 
 /** Has the program changed a control word since the last look, or is one of the times above due? */

@@ -32,6 +32,7 @@ static void tell_closed(struct smcr_conn *conn)
 	if (conn->told)
 		return;
 	conn->told = true;
+	smcr_conn_unshare(conn);
 	smcr_conn_raise(conn, &(struct smcr_conn_event){
 				      .type = SMCR_CONN_CLOSED,
 				      .tcp_reset = conn->tcp_reset,

@@ -95,6 +95,7 @@ void smcr_conn_detach(struct smcr_conn *conn)
 	conn->token = 0;
 	if (!lgr)
 		return;
+	smcr_conn_unshare(conn);
 	smcr_stats_gap_end(conn, false);
 	smcr_conn_name_link(conn, NULL);
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)

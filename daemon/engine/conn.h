@@ -153,6 +153,7 @@ struct smcr_conn {
 		struct smcr_account *user, *peer;
 		uint64_t held; /* bytes, as both accounts were told last */
 	} accounts;
+	bool shared; /* share.c: the host has to hear before the memory is given away */
 	/* close.c */
 	bool app_closed;   /* the host called close or abort: no events but CLOSED */
 	bool app_shutdown; /* shutdown(WR) asked */
@@ -180,6 +181,9 @@ struct smcr_conn *smcr_conn_by_token(const struct smcr_engine *engine, uint32_t 
 void smcr_conn_new_token(struct smcr_conn *conn);
 /** Raise the event and count it. After FALLBACK, FAILED or CLOSED call smcr_conn_free(). */
 void smcr_conn_raise(struct smcr_conn *conn, const struct smcr_conn_event *event);
+/** If the connection's memory is shared with its program, end that. Has to be called before the
+ * memory is given away, and while params.user is set; does nothing when called again. */
+void smcr_conn_unshare(struct smcr_conn *conn);
 /** Give back the element, the send buffer, the token and the claim on the peer's element, and leave
  * the group; the connection goes on without a group. */
 void smcr_conn_detach(struct smcr_conn *conn);

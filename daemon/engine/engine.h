@@ -447,8 +447,9 @@ struct smcr_conn_memory {
 
 /**
  * The host is about to put other pages, with the same contents, in the place of a connection's
- * memory. When the connection is gone, ops->mem_recover() is called for each of the two parts
- * before another connection uses it. May be called whenever data calls may, any number of times.
+ * memory. When the connection is gone, ops->unshare() is called for it, and then ops->mem_recover()
+ * for each of the two parts before another connection uses it. May be called whenever data calls
+ * may, any number of times.
  * @return 0, or -ENOTCONN
  */
 int smcr_conn_share(struct smcr_conn *conn, struct smcr_conn_memory *ret_memory);

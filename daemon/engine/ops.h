@@ -192,6 +192,13 @@ struct smcr_conn_ops {
 	 * the host calls smcr_conn_tcp_event() later. */
 	void (*clc_send)(void *user, const uint8_t *msg, size_t len);
 	void (*event)(void *user, const struct smcr_conn_event *event);
+	/**
+	 * The memory that smcr_conn_share() gave out is about to be given away: from now on nobody
+	 * may take bytes from there or put bytes there that count. Called before mem_recover() or
+	 * mem_free() of the memory, and before CLOSED, whatever ends the connection, and also by
+	 * smcr_engine_free(). Not called for a connection whose memory is not shared.
+	 */
+	void (*unshare)(void *user);
 };
 
 struct smcr_ops {

@@ -9,7 +9,7 @@ int smcr_conn_share(struct smcr_conn *conn, struct smcr_conn_memory *ret_memory)
 	if (!smcr_data_usable(conn))
 		return -ENOTCONN;
 	struct smcr_element *element = &conn->rx.element, *buf = &conn->tx.buf;
-	element->shared = buf->shared = true;
+	element->shared = buf->shared = conn->shared = true;
 	*ret_memory = (struct smcr_conn_memory){
 		.element = element->addr,
 		.element_size = element->size,
@@ -18,6 +18,14 @@ int smcr_conn_share(struct smcr_conn *conn, struct smcr_conn_memory *ret_memory)
 		.buffer_size = buf->size,
 	};
 	return 0;
+}
+
+void smcr_conn_unshare(struct smcr_conn *conn)
+{
+	if (!conn->shared)
+		return;
+	conn->shared = false;
+	conn->engine->ops.conns->unshare(conn->params.user);
 }
 
 void smcr_conn_get_positions(const struct smcr_conn *conn,

@@ -71,6 +71,12 @@ void conns_event(void *user, const struct smcr_conn_event *event)
 	}
 }
 
+void conns_unshare(void *user)
+{
+	(void)user;
+	shared_end(&owner.shared);
+}
+
 /* ---- the daemon ---- */
 
 static void end(void)

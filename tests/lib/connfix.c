@@ -50,6 +50,7 @@ static int op_mem_alloc(void *ctx, size_t len, void **ret_addr)
 static void op_mem_free(void *ctx, void *addr, size_t len)
 {
 	struct connfix *f = ctx;
+	assert_false(f->shared);
 	f->live_mem -= len;
 	free(addr);
 }
@@ -57,6 +58,7 @@ static void op_mem_free(void *ctx, void *addr, size_t len)
 static int op_mem_recover(void *ctx, void *addr, size_t len)
 {
 	struct connfix *f = ctx;
+	assert_false(f->shared);
 	f->recovered++;
 	f->recovered_len += len;
 	if (f->fail_recover)
@@ -233,6 +235,14 @@ static void op_conn_event(void *user, const struct smcr_conn_event *event)
 	f->events[f->num_events++] = *event;
 }
 
+static void op_unshare(void *user)
+{
+	struct connfix *f = user;
+	assert_non_null(f); /* NULL after CLOSED */
+	assert_true(f->shared);
+	f->shared = false;
+}
+
 static void op_command_done(void *ctx, uint64_t id, const struct smcr_command_result *result)
 {
 	(void)ctx;
@@ -282,7 +292,9 @@ static const struct smcr_rdma_ops rdma_ops = {
 	.post = op_post,
 };
 
-static const struct smcr_conn_ops conn_ops = { .clc_send = op_clc_send, .event = op_conn_event };
+static const struct smcr_conn_ops conn_ops = { .clc_send = op_clc_send,
+					       .event = op_conn_event,
+					       .unshare = op_unshare };
 
 static struct smcr_ops ops_of(struct connfix *f)
 {

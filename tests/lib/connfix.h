@@ -76,6 +76,9 @@ struct connfix {
 	uint32_t next_key;
 	uint32_t live_mrs, live_qps;
 	size_t live_mem;
+	/** Set by a test after smcr_conn_share(): memory must not go before the engine has cleared
+	 * it by unshare(). */
+	bool shared;
 	unsigned int recovered; /* calls of mem_recover() */
 	size_t recovered_len;
 	bool fail_recover;

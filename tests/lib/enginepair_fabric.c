@@ -371,6 +371,12 @@ static void op_conn_event(void *user, const struct smcr_conn_event *event)
 		end->smc = NULL;
 }
 
+static void op_unshare(void *user)
+{
+	(void)user;
+	pair_violation("the end of sharing, though no memory is shared");
+}
+
 static void op_command_done(void *ctx, uint64_t id, const struct smcr_command_result *result)
 {
 	struct pair_side *side = ctx;
@@ -434,7 +440,9 @@ static const struct smcr_rdma_ops rdma_ops = {
 	.post = op_post,
 };
 
-static const struct smcr_conn_ops conn_ops = { .clc_send = op_clc_send, .event = op_conn_event };
+static const struct smcr_conn_ops conn_ops = { .clc_send = op_clc_send,
+					       .event = op_conn_event,
+					       .unshare = op_unshare };
 
 struct smcr_ops pair_ops(struct pair_side *side)
 {

@@ -24,7 +24,15 @@ static void no_conn_event(void *user, const struct smcr_conn_event *event)
 	fail_msg("there is no connection");
 }
 
-static const struct smcr_conn_ops no_conns = { .clc_send = no_clc, .event = no_conn_event };
+static void no_unshare(void *user)
+{
+	(void)user;
+	fail_msg("there is no connection");
+}
+
+static const struct smcr_conn_ops no_conns = { .clc_send = no_clc,
+					       .event = no_conn_event,
+					       .unshare = no_unshare };
 
 static void on_command_done(void *ctx, uint64_t id, const struct smcr_command_result *result)
 {

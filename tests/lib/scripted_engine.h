@@ -9,6 +9,7 @@
 #define SMCRD_TESTS_LIB_SCRIPTED_ENGINE_H
 
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,7 +38,10 @@ static struct script {
 	_Atomic int administrator; /* the test's own user is an administrator */
 	_Atomic int capable;       /* peers are assumed to speak SMC-R */
 	_Atomic int peer_first;    /* the peer has ended each connection first */
-	_Atomic int silent; /* nothing is sent back, and nothing consumed, until command 'g' */
+	_Atomic int
+		hold_emptied; /* memory that was shared is empty: nothing goes on until this is 0 */
+	_Atomic int emptied;  /* how often memory that was shared was given away */
+	_Atomic int silent;   /* nothing is sent back, and nothing consumed, until command 'g' */
 	_Atomic int starts, shutdowns, closes, closes_unread, aborts, tcp_resets, tcp_fins, clc;
 	_Atomic int warnings; /* lines of the log */
 	_Atomic int give_ups, last_role, last_rcvbuf, last_sndbuf, last_family;
@@ -57,6 +61,8 @@ struct smcr_conn {
 	uint8_t *tx, *rx;
 	uint64_t tx_head, tx_tail, rx_head, rx_tail; /* bytes put in and taken out so far */
 	bool established, shut, eof;
+	bool shared; /* unshare() has to come before the memory goes */
+	bool was_shared;
 	bool urgent;         /* an urgent byte was written and has not been consumed */
 	bool announced;      /* an urgent byte is announced */
 	uint64_t urgent_end; /* position behind the urgent byte, the same in both rings */
@@ -70,8 +76,37 @@ static void fake_event(struct smcr_conn *conn, struct smcr_conn_event event)
 	conns_event(conn->user, &event);
 }
 
+static void fake_unshare(struct smcr_conn *conn)
+{
+	if (conn->shared)
+		conns_unshare(conn->user);
+	conn->shared = false;
+}
+
+static void fake_closed(struct smcr_conn *conn, struct smcr_conn_event event)
+{
+	fake_unshare(conn);
+	event.type = SMCR_CONN_CLOSED;
+	fake_event(conn, event);
+}
+
+/* As the engine and its host do: the file's pages are gone, also for the program that has mapped
+ * them. */
+static void fake_empty(struct smcr_conn *conn)
+{
+	fake_unshare(conn);
+	if (!conn->was_shared)
+		return;
+	madvise(conn->rx, RING, MADV_REMOVE);
+	madvise(conn->tx, RING, MADV_REMOVE); /* no effect after a takeover */
+	script->emptied++;
+	while (script->hold_emptied)
+		sched_yield();
+}
+
 static void fake_free(struct smcr_conn *conn)
 {
+	fake_empty(conn);
 	for (struct smcr_conn **at = &fake_conns; *at; at = &(*at)->next)
 		if (*at == conn) {
 			*at = conn->next;
@@ -166,7 +201,7 @@ void smcr_conn_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
 		return;
 	}
 	fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_RESET, .error = ECONNRESET });
-	fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_CLOSED, .tcp_reset = true });
+	fake_closed(conn, (struct smcr_conn_event){ .tcp_reset = true });
 	fake_free(conn);
 }
 
@@ -286,6 +321,7 @@ bool smcr_conn_rx_eof(const struct smcr_conn *conn)
 
 int smcr_conn_share(struct smcr_conn *conn, struct smcr_conn_memory *ret_memory)
 {
+	conn->shared = conn->was_shared = true;
 	*ret_memory = (struct smcr_conn_memory){
 		.element = conn->rx, .element_size = RING, .buffer = conn->tx, .buffer_size = RING
 	};
@@ -313,16 +349,15 @@ void smcr_conn_close(struct smcr_conn *conn, bool unread)
 	bool reset = unread || conn->rx_tail != conn->rx_head;
 	script->closes++;
 	script->closes_unread += reset;
-	fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_CLOSED,
-						   .tcp_reset = reset,
-						   .peer_first = script->peer_first });
+	fake_closed(conn, (struct smcr_conn_event){ .tcp_reset = reset,
+						    .peer_first = script->peer_first });
 	fake_free(conn);
 }
 
 void smcr_conn_abort(struct smcr_conn *conn)
 {
 	script->aborts++;
-	fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_CLOSED, .tcp_reset = true });
+	fake_closed(conn, (struct smcr_conn_event){ .tcp_reset = true });
 	fake_free(conn);
 }
 

@@ -59,6 +59,8 @@ struct side {
 	struct host *host;
 	unsigned int lan; /* subnet of the side's address */
 	struct smcr_conn *conn;
+	bool shared; /* the program has `memory` mapped, and nobody has ended that */
+	struct smcr_conn_memory memory;
 	enum side_mode mode;
 	struct plan plan;
 	struct stream stream;         /* what the program sends */
@@ -111,6 +113,12 @@ void side_tcp_reset(struct side *side);
 /** From the host: inside the operation, and after the engine has returned. */
 void side_event_raised(struct side *side, const struct smcr_conn_event *event);
 void side_event(struct side *side, const struct smcr_conn_event *event);
+/** The program maps the memory of its connection, which is established. */
+void side_share(struct side *side);
+/** The engine ends that. */
+void side_unshare(struct side *side);
+/** The host is about to give this memory away: no program may have it mapped. */
+void sides_memory_goes(struct host *host, const void *addr, size_t len);
 /** The daemon of this side died. */
 void side_daemon_died(struct side *side);
 void side_clc_send(struct side *side, const uint8_t *msg, size_t len);

@@ -56,6 +56,7 @@ static void op_mem_free(void *ctx, void *addr, size_t len)
 {
 	struct host *host = ctx;
 	struct block *block = fabric_block_at(host, addr);
+	sides_memory_goes(host, addr, len);
 	if (block)
 		host->memory -= block->len;
 	fabric_mem_free(host, addr, len);
@@ -63,7 +64,7 @@ static void op_mem_free(void *ctx, void *addr, size_t len)
 
 static int op_mem_recover(void *ctx, void *addr, size_t len)
 {
-	(void)ctx;
+	sides_memory_goes(ctx, addr, len);
 	memset(addr, 0, len);
 	return 0;
 }
@@ -196,6 +197,11 @@ static void op_conn_event(void *user, const struct smcr_conn_event *event)
 	side_event_raised(user, event);
 }
 
+static void op_unshare(void *user)
+{
+	side_unshare(user);
+}
+
 static void op_command_done(void *ctx, uint64_t id, const struct smcr_command_result *result)
 {
 	struct host *host = ctx;
@@ -245,7 +251,9 @@ static const struct smcr_rdma_ops rdma_ops = {
 	.post = op_post,
 };
 
-static const struct smcr_conn_ops conn_ops = { .clc_send = op_clc_send, .event = op_conn_event };
+static const struct smcr_conn_ops conn_ops = { .clc_send = op_clc_send,
+					       .event = op_conn_event,
+					       .unshare = op_unshare };
 
 static struct smcr_ops ops_of(struct host *host)
 {

@@ -253,6 +253,9 @@ void side_event(struct side *side, const struct smcr_conn_event *event)
 {
 	switch (event->type) {
 	case SMCR_CONN_ESTABLISHED:
+		side_share(side);
+		side_wake(side);
+		break;
 	case SMCR_CONN_FALLBACK:
 	case SMCR_CONN_READABLE:
 	case SMCR_CONN_WRITABLE:

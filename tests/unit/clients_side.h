@@ -325,12 +325,12 @@ static void run_daemon(const char *path, const struct side_limits *limits, int c
 	if (write(ready, "r", 1) != 1)
 		_exit(1);
 	event_base_dispatch(base);
+	while (fake_conns)
+		fake_free(fake_conns);
 	clients_free(daemon_clients);
 	conns_free(daemon_conns);
 	rdv_gate_close(daemon_gate);
 	rdv_option_close(daemon_option);
-	while (fake_conns)
-		fake_free(fake_conns);
 	event_free(event);
 	event_base_free(base);
 	libevent_global_shutdown();
@@ -382,17 +382,23 @@ static void daemon_command(struct daemon_side *daemon, char command)
 	assert_int_equal(write(daemon->commands, &command, 1), 1);
 }
 
-/* Ends the daemon in good order; it must not have leaked or crashed. */
-static void daemon_stop(struct daemon_side *daemon)
+/* The daemon was told to end; it must not have leaked or crashed. */
+static void daemon_ends(struct daemon_side *daemon)
 {
 	int status;
-	daemon_command(daemon, 'q');
 	assert_int_equal(waitpid(daemon->pid, &status, 0), daemon->pid);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
 	close(daemon->commands);
 	unlink(daemon->path);
 	rmdir(daemon->dir);
+}
+
+/* Ends the daemon in good order. */
+static void daemon_stop(struct daemon_side *daemon)
+{
+	daemon_command(daemon, 'q');
+	daemon_ends(daemon);
 }
 
 static void daemon_kill(struct daemon_side *daemon)

@@ -568,6 +568,70 @@ static void a_reset_comes_behind_what_had_arrived(void **state)
 	close_side(&side);
 }
 
+static void peer_resets(struct side *side)
+{
+	daemon_command(&side->daemon, 'r');
+}
+
+static void program_ends_both_directions(struct side *side)
+{
+	shutdown(side->pair, SHUT_RDWR);
+}
+
+/* The descriptor is closed, and another thread is in the middle of a call. */
+static void program_closes(struct side *side)
+{
+	close(side->pair);
+	side->pair = -1;
+}
+
+static void daemon_is_freed(struct side *side)
+{
+	daemon_command(&side->daemon, 'q');
+}
+
+/* When the pages are empty, no reader can take bytes from there any more, and no writer put bytes
+ * there that count, although the daemon has only begun to end the connection. */
+static void memory_that_is_given_away_is_not_used(void **state)
+{
+	static void (*const ends[])(struct side *) = { peer_resets, program_ends_both_directions,
+						       program_closes, daemon_is_freed };
+	static uint8_t data[50000];
+	(void)state;
+	memset(data, 1, sizeof(data));
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		TRIES("way %zu", i);
+		struct side side;
+		uint64_t taken, at;
+		open_side(&side);
+		struct path_page *page = side.memory.page;
+		const struct path_layout *layout = &side.memory.answer.layout;
+		assert_true(write_memory(&side.memory, side.pair, data, sizeof(data)));
+		WAIT_COUNT(atomic_load(&page->produced), sizeof(data));
+		assert_true(wait_bits(side.pair, POLLIN));
+		WAIT_COUNT(path_reader_look(page, &taken), true); /* no head is on its way */
+		assert_true(path_reader_available(page, layout->receive.size, taken) > 0);
+		script->hold_emptied = 1;
+		ends[i](&side);
+		WAIT_COUNT(script->emptied, 1);
+		uint8_t byte = 1;
+		path_ring_get(page, &layout->receive, taken, &byte, 1);
+		assert_int_equal(byte, 0);
+		assert_false(path_reader_take(page, taken, 1));
+		assert_false(path_reader_look(page, &taken));
+		assert_int_equal(path_writer_room(page, layout->send.size, &at), 0);
+		script->hold_emptied = 0;
+		script->emptied = 0;
+		unmap(&side.memory);
+		if (side.pair >= 0)
+			close(side.pair);
+		close(side.tcp.far);
+		if (ends[i] != daemon_is_freed)
+			daemon_command(&side.daemon, 'q');
+		daemon_ends(&side.daemon);
+	}
+}
+
 static void the_daemons_death_is_a_reset(void **state)
 {
 	(void)state;
@@ -815,6 +879,7 @@ int main(void)
 		cmocka_unit_test(bytes_written_before_the_end_are_sent),
 		cmocka_unit_test(unread_bytes_in_the_memory_are_unread_data),
 		cmocka_unit_test(a_reset_comes_behind_what_had_arrived),
+		cmocka_unit_test(memory_that_is_given_away_is_not_used),
 		cmocka_unit_test(the_daemons_death_is_a_reset),
 		cmocka_unit_test(a_dead_writers_lock_holds_nobody_up),
 		cmocka_unit_test(a_lock_that_is_left_costs_little),

@@ -63,6 +63,12 @@ static void on_conn_event(void *user, const struct smcr_conn_event *event)
 	}
 }
 
+static void on_unshare(void *user)
+{
+	(void)user;
+	fail_msg("no memory is shared");
+}
+
 /* One turn of the event loop. */
 static void turn(struct side *side)
 {
@@ -86,7 +92,8 @@ static void turn(struct side *side)
 static void side_open(struct side *side, int which, const char *const names[2])
 {
 	static const struct smcr_conn_ops conn_ops = { .clc_send = on_clc_send,
-						       .event = on_conn_event };
+						       .event = on_conn_event,
+						       .unshare = on_unshare };
 	struct fabric_params params = { 0 };
 	char error[RNIC_ERROR_LEN];
 	memset(side, 0, sizeof(*side));

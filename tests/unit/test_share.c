@@ -10,7 +10,10 @@
 
 #include "daemon/host/pages.h"
 
-#define LEN (16 * 4096)
+#include "tests/lib/tries.h"
+
+#define LEN    (16 * 4096)
+#define SECOND 1000000ull
 
 static void close_both_ways(struct connfix *f)
 {
@@ -35,13 +38,87 @@ static void a_shared_connections_memory_is_recovered(void **state)
 	assert_int_equal(memory.buffer_size, 65536);
 	assert_int_equal(smcr_conn_share(f->conn, &memory), 0);
 	struct smcr_slab *rmb = f->conn->rx.element.slab;
+	f->shared = true;
 	assert_int_equal(f->recovered, 0);
 	close_both_ways(f);
+	assert_false(f->shared);
 	assert_int_equal(f->recovered, 2);
 	assert_int_equal(f->recovered_len, 10000 + 65536);
 	assert_int_equal(rmb->retired, 0);
 	assert_int_equal(rmb->dirty[0], 0);
 	connfix_free(f);
+}
+
+static void group_goes(struct connfix *f)
+{
+	smcr_close_kill(f->conn, ECONNRESET);
+}
+
+static void program_aborts(struct connfix *f)
+{
+	smcr_conn_abort(f->conn);
+}
+
+static void peer_aborts(struct connfix *f)
+{
+	connfix_peer_flags(f, 0, SMCR_CDC_ABORT);
+	connfix_peer_cdc(f);
+}
+
+static void tcp_is_reset(struct connfix *f)
+{
+	smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+}
+
+static void program_closes(struct connfix *f)
+{
+	smcr_conn_close(f->conn, false);
+}
+
+static void program_leaves_bytes_unread(struct connfix *f)
+{
+	smcr_conn_close(f->conn, true);
+}
+
+static void host_stops(struct connfix *f)
+{
+	smcr_engine_shutdown(f->engine);
+}
+
+static void engine_is_freed(struct connfix *f)
+{
+	(void)f; /* connfix_free() does that */
+}
+
+/* Whatever ends a connection, the host hears that its memory is about to go before the memory goes,
+ * which connfix asserts: also while the RNIC still sends from the send buffer. */
+static void sharing_ends_before_memory_goes(void **state)
+{
+	static void (*const ends[])(struct connfix *) = {
+		group_goes,   program_aborts,  peer_aborts,
+		tcp_is_reset, program_closes,  program_leaves_bytes_unread,
+		host_stops,   engine_is_freed,
+	};
+	(void)state;
+	for (size_t i = 0; i < 2 * sizeof(ends) / sizeof(ends[0]); i++) {
+		TRIES("way %zu%s", i / 2, i % 2 ? ", with a write under way" : "");
+		struct connfix *f = connfix_new(NULL);
+		struct smcr_conn_memory memory;
+		assert_int_equal(smcr_conn_share(f->conn, &memory), 0);
+		f->shared = true;
+		if (i % 2)
+			connfix_write(f, 700);
+		ends[i / 2](f);
+		if (ends[i / 2] != engine_is_freed) {
+			connfix_run(f, 120 * SECOND);
+			connfix_complete(f);
+			connfix_run(f, 120 * SECOND);
+			assert_true(connfix_gone(f));
+			assert_false(f->shared);
+			assert_int_equal(f->recovered, 2);
+		}
+		connfix_free(f);
+	}
 }
 
 static void other_connections_memory_is_left_alone(void **state)
@@ -62,7 +139,7 @@ static void memory_that_stays_shared_is_retired(void **state)
 	struct smcr_element element;
 	assert_int_equal(smcr_conn_share(f->conn, &memory), 0);
 	struct smcr_slab *rmb = f->conn->rx.element.slab, *sndbuf = f->conn->tx.buf.slab;
-	f->fail_recover = true;
+	f->shared = f->fail_recover = true;
 	close_both_ways(f);
 	assert_int_equal(rmb->retired, 1);
 	assert_int_equal(sndbuf->retired, 1);
@@ -171,6 +248,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_shared_connections_memory_is_recovered),
+		cmocka_unit_test(sharing_ends_before_memory_goes),
 		cmocka_unit_test(other_connections_memory_is_left_alone),
 		cmocka_unit_test(memory_that_stays_shared_is_retired),
 		cmocka_unit_test(positions_follow_the_stream),
