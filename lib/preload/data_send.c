@@ -120,13 +120,11 @@ static int is_idle(const struct writing *w)
 
 /* ---- under the lock */
 
-/* Wake the daemon, which does not poll: the next byte, at this position, goes through the pair. It
- * is the copy in the memory that goes there. The source may have no more by now, since files and
- * lists of pieces can be cut meanwhile, and the bytes before it would wait for the next call. */
-static enum outcome ring_doorbell(struct writing *w, uint64_t pos)
+/* Wake the daemon, which does not poll: the next byte goes through the pair. */
+static enum outcome ring_doorbell(struct writing *w, uint8_t byte)
 {
-	struct iovec byte = { w->path->memory + path_ring_place(&w->path->layout.send, pos), 1 };
-	return queue(w, &byte, 1, 1);
+	struct iovec iov = { &byte, 1 };
+	return queue(w, &iov, 1, 1);
 }
 
 static enum outcome write_memory(struct writing *w, uint64_t at, uint32_t n, bool doorbell)
@@ -135,11 +133,15 @@ static enum outcome write_memory(struct writing *w, uint64_t at, uint32_t n, boo
 	n = data_source_copy(&w->source, w->path->memory, &w->path->layout.send, at, n);
 	if (n == 0)
 		return ENDED;
+	/* The last byte is read from the memory: the source may have no more by now, since files
+	 * and lists of pieces can be cut meanwhile, and the bytes before it would wait for the next
+	 * call. It is read before the commit: after that the daemon may take the memory away. */
+	const uint8_t last = w->path->memory[path_ring_place(&w->path->layout.send, at + n - 1)];
 	n -= doorbell;
 	if (!path_writer_commit(pre_path_page(w->path), at, n))
 		return OUTSIDE;
 	data_source_advance(&w->source, n);
-	return doorbell ? ring_doorbell(w, at + n) : WRITTEN;
+	return doorbell ? ring_doorbell(w, last) : WRITTEN;
 }
 
 /* The steps of docs/data-path.md with the lock held. */
