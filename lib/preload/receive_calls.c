@@ -14,11 +14,14 @@
 #include "lib/smcr/pair.h"
 #include "lib/smcr/path.h"
 
-/* The result of a call that receives. */
+/* The result of a call that receives. A stream does not go on behind a reset, though the memory may
+ * still have bytes if the daemon was killed. */
 static ssize_t received(int fd, ssize_t n)
 {
-	if (n < 0 && errno == ECONNRESET)
+	if (n < 0 && errno == ECONNRESET) {
+		pre_path_reads_outside(fd);
 		answers_receive_failed(fd);
+	}
 	return n;
 }
 

@@ -37,7 +37,7 @@ struct pre_path {
 	struct path_layout layout;
 	int least_charge; /* SIOCOUTQ while one small message is queued, as the daemon has said */
 	uint32_t part;    /* bytes to write into the pair at once, enough to make it unwritable */
-	_Atomic bool reads_outside;  /* socket options require that only the pair is read */
+	_Atomic bool reads_outside;  /* only the pair is read: pre_path_reads_outside() */
 	_Atomic bool writes_outside; /* the program has shut down writing */
 	/** Positive errno that the kernel reported to a call that had moved bytes already: for the
 	 * next call. 0: none */
@@ -118,8 +118,8 @@ void pre_path_moved(int fd, size_t bytes);
 struct pre_path *pre_path_get(int fd);
 void pre_path_put(struct pre_path *path);
 
-/** The program has set an option that only the kernel implements: SO_RCVLOWAT, SO_PEEK_OFF. The
- * pair alone is read from now on. @param fd any */
+/** The program has set an option that only the kernel implements (SO_RCVLOWAT, SO_PEEK_OFF), or a
+ * read has ended in a reset. The pair alone is read from now on. @param fd any */
 void pre_path_reads_outside(int fd);
 /** The program has shut down writing: the kernel reports that. @param fd any */
 void pre_path_writes_outside(int fd);

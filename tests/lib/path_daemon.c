@@ -287,7 +287,8 @@ static void *run(void *arg)
 		atomic_store(&d->asleep, false);
 		path_tx_poll(&d->tx);
 	}
-	path_end(d->page);
+	if (!d->killed)
+		path_end(d->page);
 	return NULL;
 }
 
@@ -349,6 +350,12 @@ void path_daemon_start(struct path_daemon *d, uint32_t ring, bool eye_catcher)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	assert_int_equal(pthread_create(&d->thread, NULL, run, d), 0);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void path_daemon_kill(struct path_daemon *d)
+{
+	d->killed = true; /* the thread sees `stop` later */
+	path_daemon_stop(d);
 }
 
 void path_daemon_stop(struct path_daemon *d)

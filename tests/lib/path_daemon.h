@@ -39,6 +39,7 @@ struct path_daemon {
 	uint64_t waited_ns; /* since when the daemon has waited for a reader at work */
 	uint64_t lock_ns;   /* since when it has waited for a writer */
 	bool wire_full, wire_ended, pair_ended, shut;
+	bool killed;
 	_Atomic bool stop;
 };
 
@@ -49,6 +50,8 @@ struct path_daemon {
 void path_daemon_start(struct path_daemon *daemon, uint32_t ring, bool eye_catcher);
 /** The daemon dies: the pair is closed with the kept byte unread. */
 void path_daemon_stop(struct path_daemon *daemon);
+/** The same, and the daemon does not end the path: nobody changes the memory any more. */
+void path_daemon_kill(struct path_daemon *daemon);
 /** Wait until the daemon sleeps. */
 void path_daemon_await_sleep(struct path_daemon *daemon);
 

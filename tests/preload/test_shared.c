@@ -704,6 +704,29 @@ static void test_death_of_the_daemon_is_a_reset(void **state)
 	start(state);
 }
 
+/* The memory still has bytes, which the daemon, killed, has not taken away. */
+static void test_nothing_comes_behind_a_reset(void **state)
+{
+	(void)state;
+	static uint8_t data[20000], buf[sizeof(data)];
+	ssize_t n;
+	size_t got = 0;
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = byte_at(i);
+	put(peer, data, sizeof(data));
+	await_bytes((int)sizeof(data));
+	path_daemon_kill(&smcrd);
+	while ((n = read(fd, buf + got, 1000)) > 0)
+		got += (size_t)n;
+	assert_int_equal(n, -1);
+	assert_int_equal(errno, ECONNRESET);
+	assert_in_range(got, 1, sizeof(data) - 1);
+	assert_memory_equal(buf, data, got);
+	assert_int_equal(read(fd, buf, 1), 0);
+	close(fd);
+	start(state);
+}
+
 static void *wait_for_ten(void *arg)
 {
 	static char buf[10];
@@ -959,6 +982,7 @@ int main(void)
 		TEST(test_shutdown_ends_writing),
 		TEST(test_close_loses_nothing),
 		TEST(test_death_of_the_daemon_is_a_reset),
+		TEST(test_nothing_comes_behind_a_reset),
 		TEST(test_a_reset_in_the_middle_of_a_call),
 		TEST(test_copies_of_a_descriptor),
 		TEST(test_stale_entries),
