@@ -3,7 +3,8 @@
  * The receiving half of a shared connection (docs/data-path.md), in every order of steps: the daemon,
  * two readers of the library, of which one may die at any step, and an outsider that reads the pair
  * with plain system calls. The value of a byte is its place in the stream: each reader must take the
- * next bytes.
+ * next bytes. Now and then the connection is reset: the memory is given away, and is empty. Or the
+ * daemon is killed, and nobody changes the memory any more.
  *
  * run.sh also explores the protocol with single rules left out (WITHOUT_..): then SPIN must find an
  * error.
@@ -18,11 +19,14 @@
 byte produced;   /* published by the daemon: bytes that have arrived */
 byte taken;      /* the word that readers and the daemon move by compare and swap */
 bool forwarding; /* the flag bit of the same word */
+bool over;       /* the same bit, for ever: the daemon has ended the path */
+bool emptied;    /* the pages are others' now: whoever copies them gets zeros */
 byte at_work;    /* readers that say so; a dead one says so for ever */
 
 /* ---- the pair: bytes [pair_first, pair_first + pair_count) of the stream are queued */
 byte pair_first, pair_count;
 bool event; /* tells the daemon that something was read from the pair */
+bool reset; /* the daemon's end is closed */
 
 /* ---- the daemon and the observer */
 bool longer;         /* a head was made longer while nobody had read it */
@@ -56,13 +60,14 @@ inline step() {
 #ifdef WITHOUT_COMPARE
 #define UNCHANGED true
 #else
-#define UNCHANGED (taken == t && !forwarding)
+#define UNCHANGED (taken == t && !forwarding && !over)
 #endif
 
 proctype Reader(bool mortal) {
 	byte t, h, n;
+	bool zeros;
 	do
-	:: next == LAST -> break
+	:: next == LAST || reset -> break
 	:: else ->
 		at_work++;
 		step();
@@ -71,7 +76,7 @@ proctype Reader(bool mortal) {
 			h = 0;
 			if
 #ifndef WITHOUT_FLAG
-			:: forwarding -> goto wait /* a head is on its way */
+			:: forwarding || over -> goto wait /* a head is on its way */
 #endif
 			:: else -> t = taken
 			fi
@@ -84,11 +89,12 @@ proctype Reader(bool mortal) {
 		if
 		:: h < WANT && t < produced ->
 			n = (produced - t < WANT - h -> produced - t : WANT - h);
-			step(); /* the bytes are copied here, which no other process can see */
+			step();
+			zeros = emptied; /* the bytes are copied */
 			atomic {
 				if
 				:: UNCHANGED ->
-					assert(t == next);
+					assert(t == next && !zeros);
 					next = next + n;
 					taken = t + n
 				:: else -> n = 0
@@ -103,7 +109,7 @@ wait:		at_work--;
 		:: else -> /* a recv() that blocks */
 			if
 			:: atomic { pair_count > 0 -> take_pair(WANT, h) }
-			:: next == LAST
+			:: next == LAST || reset
 			fi
 		fi
 	od;
@@ -113,7 +119,7 @@ out:	skip
 proctype Outsider() {
 	byte h;
 	do
-	:: next == LAST -> break
+	:: next == LAST || reset -> break
 	:: atomic { pair_count > 0 -> take_pair(1, h) }
 	od
 }
@@ -141,9 +147,22 @@ inline forward() {
 	fi
 }
 
+/* The engine gives the memory away. */
+inline give_away() {
+#ifdef WITHOUT_END_FIRST
+	emptied = true;
+	over = true
+#else
+	over = true;
+	emptied = true
+#endif
+}
+
 proctype Daemon() {
 	byte t, n;
 	do
+	:: give_away(); reset = true; break
+	:: reset = true; break /* it is killed */
 	:: produced < LAST -> produced++
 	:: event -> event = false
 	:: OWES_HEAD && at_work > 0 && !patience_ended -> patience_ended = true

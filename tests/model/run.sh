@@ -47,10 +47,10 @@ else
 	expect 0 "sending keeps the order: two of the library" send.pml -DLIBRARY=2 -DOUTSIDE=0
 	expect 0 "sending keeps the order: a small buffer" send.pml -DLIBRARY=1 -DOUTSIDE=2 -DROOM=1
 fi
-for rule in COMPARE FLAG HEAD_FIRST CARE; do
+for rule in COMPARE FLAG HEAD_FIRST CARE END_FIRST; do
 	expect 1 "receiving without $rule fails" receive.pml "-DWITHOUT_$rule"
 done
-for rule in KERNEL BACKLOG REVOCATION SECOND_LOOK DOORBELL; do
+for rule in KERNEL BACKLOG REVOCATION SECOND_LOOK DOORBELL END_FIRST EARLY_READ; do
 	expect 1 "sending without $rule fails" send.pml "-DWITHOUT_$rule"
 done
 echo "1..$number"

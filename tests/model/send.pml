@@ -87,10 +87,18 @@ inline put(id) {
 #define BUSY (lock != NOBODY)
 #endif
 
+#ifdef WITHOUT_EARLY_READ
+#define READ_EARLY(at) skip
+#define READ_LATE(at)  last = buffer[at]
+#else
+#define READ_EARLY(at) last = buffer[at]
+#define READ_LATE(at)  skip
+#endif
+
 #ifdef WITHOUT_DOORBELL
 #define KEEP_LAST false
 #else
-#define KEEP_LAST (doorbell && m == left)
+#define KEEP_LAST doorbell
 #endif
 
 /* send(): waits while the pair is full. */
@@ -114,8 +122,8 @@ inline step() {
 }
 
 proctype Writer(byte me; byte id; bool mortal) {
-	byte left, m, c;
-	bool died = false, doorbell;
+	byte left, m, c, last;
+	bool died = false, doorbell, ok;
 	begin(id);
 	left = UNITS;
 	do
@@ -147,15 +155,20 @@ with_pair:		raw_rest(id, left);
 				left--
 			:: else ->
 				if :: m > left -> m = left :: else fi;
-				if :: KEEP_LAST -> m = m - 1 :: else fi;
 				d_step {
-					if :: m > 0 -> buffer[c] = id :: else fi;
+					buffer[c] = id;
 					if :: m > 1 -> buffer[c + 1] = id :: else fi
 				}
 				step();
+				/* The last part goes through the pair, as it is in the memory. */
+				d_step {
+					READ_EARLY(c + m - 1);
+					if :: KEEP_LAST -> m = m - 1 :: else fi
+				}
 				atomic {
+					ok = UNCHANGED;
 					if
-					:: UNCHANGED ->
+					:: ok ->
 						committed = c + m;
 						left = left - m
 					:: else /* nothing was committed: use the pair in the next round */
@@ -163,7 +176,11 @@ with_pair:		raw_rest(id, left);
 				}
 				step();
 				if
-				:: doorbell && left > 0 && !taken_over -> raw(id, 1, false); left--
+				:: KEEP_LAST && ok ->
+					READ_LATE(c + m);
+					assert(last == id);
+					raw(id, 1, false);
+					left--
 				:: else
 				fi;
 				step();
@@ -228,6 +245,29 @@ inline take_pair() {
 	od
 }
 
+/* The parts move to the daemon's own buffer, and the memory is empty. */
+inline empty_memory() {
+	d_step {
+		i = 0;
+		do
+		:: i < UNITS * WRITES -> buffer[i] = NOBODY; i++
+		:: else -> i = 0; break
+		od
+	}
+}
+
+inline take_over() {
+#ifdef WITHOUT_END_FIRST
+	take_memory();
+	empty_memory();
+	taken_over = true
+#else
+	taken_over = true;
+	take_memory();
+	empty_memory()
+#endif
+}
+
 #define PENDING (kept_rest > 0 || len(queue) > 0)
 #define NEWS    (seen < committed && !taken_over)
 
@@ -260,8 +300,7 @@ proctype Daemon() {
 		:: else
 		fi
 	:: waiting && lock != NOBODY && PENDING && !taken_over -> /* its holder is dead, or slow */
-		taken_over = true;
-		take_memory();
+		take_over();
 		waiting = false;
 		event = true
 	:: polled && !event && !NEWS && (!PENDING || completed < seen) ->
