@@ -12,6 +12,7 @@
 #   make bench-vm   speed against the kernel's SMC-R in the same virtual machines; needs root
 #   make compat     real programs over TCP, over fallback and over SMC-R: are their results the same?
 #   make soak FAILOVERS=n  links cut and mended under traffic between two hosts; needs root
+#   make resets RESETS=n  connections reset in every way while their programs read shared memory; needs root
 #   make endure HOURS=n  failovers, kills, reloads and attackers for hours; do memory and latency stay? needs root
 #   make hostile    hostile users, programs, peers and packets beside verified traffic; SEED=n; needs root
 #   make stress     test programs again and again on a busy machine: does a delay decide one? STRESS_SECONDS=n; needs root
@@ -127,7 +128,7 @@ BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
 LIBSMCR_SONAME := libsmcr.so.0
 LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
-.PHONY: all tests check quickcheck compat demo bench soak stress endure hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm shell-check install uninstall dist deb check-deb check-deb-vm clean \
+.PHONY: all tests check quickcheck compat demo bench soak resets stress endure hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm shell-check install uninstall dist deb check-deb check-deb-vm clean \
 	format format-check deps check-deps model analyze mutate mutate-settings
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -362,6 +363,11 @@ bench: check-deps
 soak: check-deps
 	$(MAKE) -j$$(nproc) all tests
 	FAILOVERS=$(FAILOVERS) scripts/soak.sh
+
+# KINDS= some of them only
+resets: check-deps
+	$(MAKE) -j$$(nproc) all tests
+	$(if $(RESETS),RESETS=$(RESETS)) $(if $(KINDS),KINDS="$(KINDS)") scripts/resets.sh
 
 # STRESS_SECONDS= AT_ONCE= BUSY= BATS=yes ONLY=regexp
 stress: check-deps

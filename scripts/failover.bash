@@ -207,6 +207,14 @@ fail_over() {
 
 # ---- connections
 
+# uses_memory HOST PORT [NUMBER]: have so many connections of that host with that port (1) passed bytes in both directions
+# through memory that their programs have mapped? Small messages that come now and then do not.
+uses_memory() {
+	json "$1" connection -e --arg port ":$2" --argjson number "${3:-1}" '[.connection[] | select(.state == "active" and
+		((.peer | endswith($port)) or (.local | endswith($port))) and
+		.shared_tx_bytes > 0 and .shared_rx_bytes > 0)] | length >= $number' >/dev/null
+}
+
 declare -gA STEADY_PID STEADY_IN
 
 # steady_start NAME HOST [WRAPPER..] -- ARGUMENTS..: run tests/programs/steady; returns when it is

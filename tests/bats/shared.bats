@@ -166,6 +166,10 @@ receives() {
 	steady_stop server
 }
 
+@test "connections are reset in every way while their programs read the memory: no wrong byte" {
+	RESETS=16 FLOWS=4 KINDS="term delete remove" OUT=$BATS_TEST_TMPDIR/resets "$BATS_TEST_DIRNAME/../../scripts/resets.sh" 3>&-
+}
+
 @test "a daemon is killed in the middle of a stream: every program sees ECONNRESET, never an end of file" {
 	two_daemons
 	export SMCRD_SHARED=always
