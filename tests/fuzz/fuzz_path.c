@@ -217,9 +217,10 @@ static void daemon_completes(void)
 
 static void daemon_ends(const struct record *record)
 {
-	if (record->small % 4 == 0)
+	if (record->small % 4 == 0) {
 		path_end((struct path_page *)side.memory);
-	else if (record->small % 4 == 1)
+		madvise(side.memory + PATH_PAGE_SIZE, SPAN - PATH_PAGE_SIZE, MADV_REMOVE);
+	} else if (record->small % 4 == 1)
 		shutdown(side.daemon, (int)record->large % 3);
 	else if (side.daemon >= 0) {
 		close(side.daemon);

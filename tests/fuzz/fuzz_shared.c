@@ -212,6 +212,17 @@ static void peer_ends(const struct record *record)
 	turn();
 }
 
+/* Has the daemon ended the path before its memory was given away, and not taken that back? A
+ * program may write over the marks. */
+static void check_end(void)
+{
+	const struct path_page *page = (const struct path_page *)owner.memory;
+	if (script->emptied == 0 || owner.meddled)
+		return;
+	must(__c11_atomic_load(&page->taken, __ATOMIC_SEQ_CST) & PATH_MARK);
+	must(__c11_atomic_load(&page->committed, __ATOMIC_SEQ_CST) & PATH_MARK);
+}
+
 /* ---- */
 
 static void step(const struct record *record)
@@ -250,6 +261,7 @@ static void step(const struct record *record)
 		break;
 	case 15: peer_ends(record); break;
 	}
+	check_end();
 }
 
 static void begin(void)
