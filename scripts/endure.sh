@@ -5,12 +5,16 @@
 # and must be at the end what they were at the beginning. Needs root. Cleans up, also when killed.
 #
 # Hosts a and b (scripts/hosts.bash) and their daemons live through the whole run, and no connection between them may be
-# reset. The daemon of host c is killed now and then; connections with c may be reset then, and only then, and have no
-# end of file and no wrong byte either. Host d belongs to attackers.
+# reset. The daemon of host c is killed or ended now and then; connections with c may be reset then, and only then, and
+# have no end of file and no wrong byte either. Host d belongs to attackers.
+#
+# Of the connections between a and b some, and of those with c all, pass through memory that their programs have mapped
+# (docs/data-path.md).
 #
 #   HOURS (8)         how long, such as 0.5, but at least until each disturbance has happened once
 #   SEED              decides the order (the time of day); it is printed
 #   BULK (2), PINGPONG (3), RATE (400)   connections between a and b, and kB/s each way on each of BULK
+#   SHARED (always)   SMCRD_SHARED of these connections; no: all bytes pass through the kernel
 #   ONLY              only these disturbances
 #   PAUSE (2)         seconds without a disturbance after each
 #   SAMPLE (5)        seconds between two samples
@@ -35,6 +39,7 @@ BULK=${BULK:-2}
 PINGPONG=${PINGPONG:-3}
 RATE=${RATE:-400}
 TICK=50000 # microseconds between two parts of a stream, and between pings, so that traffic takes little processor time
+SHARED=${SHARED:-always}
 PAUSE=${PAUSE:-2}
 SAMPLE=${SAMPLE:-5}
 GROWN_MIB=${GROWN_MIB:-8}
@@ -79,7 +84,9 @@ start_daemons() {
 start_servers() {
 	local host port
 	steady_start server a "$run" -- serve "$A" 7100 --gap 500 --tick "$TICK" || fail "the server does not start"
-	steady_start mortal-server a "$run" -- serve "$A" 7300 --gap 500 --tick "$TICK" --mortal || fail "the server does not start"
+	SMCRD_SHARED=$SHARED steady_start mortal-server a "$run" -- serve "$A" 7300 --gap 500 --tick "$TICK" --mortal ||
+		fail "the server does not start"
+	SMCRD_SHARED=$SHARED steady_start shared-server a "$run" -- serve "$A" 7101 --gap 500 --tick "$TICK" || fail "the server does not start"
 	start_on a "$run" "$PROGRAMS/crowd" serve "$A" 7001 >"$HOSTS_DIR/crowd-a.out" 2>&1
 	start_on b "$run" "$PROGRAMS/crowd" serve "$B" 7001 >"$HOSTS_DIR/crowd-b.out" 2>&1
 	start_on a "$run" "$PROGRAMS/echo_server" "$A" 7002 >/dev/null 2>&1
@@ -95,9 +102,18 @@ start_clients() {
 	steady_start client b "$run" --require -- connect "$A" 7100 --bulk "$BULK" --pingpong "$PINGPONG" \
 		--rate "$RATE" --pace "$TICK" --gap 500 --tick "$TICK" || fail "cannot connect: $(cat "$HOSTS_DIR/client.out")"
 	steady_start visitor b "$run" -- visit "$A" 7100 --count 5 --pace 20000 --gap 500 --tick 20000 || fail "cannot connect"
-	steady_start mortal c "$run" --require -- connect "$A" 7300 --bulk 1 --pingpong 2 --rate "$RATE" \
+	SMCRD_SHARED=$SHARED steady_start shared b "$run" --require -- connect "$A" 7101 --bulk 1 --pingpong 1 --rate "$RATE" \
+		--pace "$TICK" --gap 500 --tick "$TICK" || fail "cannot connect: $(cat "$HOSTS_DIR/shared.out")"
+	SMCRD_SHARED=$SHARED steady_start mortal c "$run" --require -- connect "$A" 7300 --bulk 1 --pingpong 2 --rate "$RATE" \
 		--pace "$TICK" --gap 500 --tick "$TICK" --mortal || fail "cannot connect: $(cat "$HOSTS_DIR/mortal.out")"
 	until_true "$FAILOVER_PATIENCE" all_symmetric || fail "no symmetric link groups at the start"
+	until_true "$FAILOVER_PATIENCE" memory_as_wanted || fail "SMCRD_SHARED=$SHARED, but the memory is used otherwise"
+}
+
+# memory_as_wanted: do the connections that may pass through memory do so?
+memory_as_wanted() {
+	[ "$SHARED" != no ] || return 0
+	uses_memory a 7101 && uses_memory b 7101 && uses_memory a 7300 && uses_memory c 7300
 }
 
 # all_symmetric: have a and b two links, c and a as well, and do all connections of host c use SMC-R?
@@ -230,8 +246,11 @@ disturb_roce() {
 }
 
 disturb_daemon() {
+	local signal=KILL
+	[ $((RANDOM % 2)) = 0 ] || signal=TERM
+	echo "$signal"
 	{
-		kill -KILL "$SMCRD_PID_c"
+		kill "-$signal" "$SMCRD_PID_c"
 		wait "$SMCRD_PID_c"
 	} 2>/dev/null
 	random_wait 900
@@ -247,8 +266,9 @@ calm() {
 		local pid=SMCRD_PID_$host
 		kill -0 "${!pid}" 2>/dev/null || fail "$1: smcrd on host $host has ended"
 	done
-	errors=$(steady_errors client server visitor mortal mortal-server) && fail "$1: $errors"
+	errors=$(steady_errors client server visitor shared shared-server mortal mortal-server) && fail "$1: $errors"
 	until_true "$FAILOVER_PATIENCE" all_symmetric || fail "$1: the link groups do not become symmetric again"
+	until_true "$FAILOVER_PATIENCE" memory_as_wanted || fail "$1: the memory is not used any more"
 }
 
 # shuffle WORD..: set ORDER to the words in random order.
@@ -372,7 +392,7 @@ rounds $((begin + $(awk "BEGIN { print int($HOURS * 3600) }")))
 rm "$HOSTS_DIR/doing"
 wait "$sampler"
 
-for name in visitor client mortal mortal-server; do
+for name in visitor client shared shared-server mortal mortal-server; do
 	steady_stop "$name" || fail "$name: $(grep -E '^(error|total)' "$HOSTS_DIR/$name.out")"
 	echo "$name: $(grep ^total "$HOSTS_DIR/$name.out")"
 done

@@ -9,6 +9,7 @@
 #   FAILOVERS (100)   how many, round robin over the causes, on either NIC in turn
 #   CAUSES            only these causes
 #   BULK (3), PINGPONG (5), RATE (5000)   connections, and kB/s each way on each of BULK
+#   SHARED (1)        so many of each kind more, which pass through memory that the programs have mapped (SMCRD_SHARED)
 #   QUIET (20)        periods without a failover that are measured first, for comparison
 #   OUT (build/soak)  results: a line for each failover, and the output of programs and daemons
 set -uo pipefail
@@ -24,6 +25,7 @@ FAILOVERS=${FAILOVERS:-100}
 BULK=${BULK:-3}
 PINGPONG=${PINGPONG:-5}
 RATE=${RATE:-5000}
+SHARED=${SHARED:-1}
 QUIET=${QUIET:-20}
 OUT=${OUT:-build/soak}
 # shellcheck disable=SC2206
@@ -35,20 +37,21 @@ SOAK_SOCKETS=
 
 # ---- measuring
 
-# measure LABEL: print "PINGPONG BULK LATE", the larger values of both programs since the last measurement.
+# measure LABEL: print "PINGPONG BULK LATE", the largest values of all programs since the last measurement.
 measure() {
-	local here there
-	if ! there=$(steady_mark server "$1") || ! here=$(steady_mark client "$1"); then
-		fail "$1: a program does not answer: $(tail -n 3 "$HOSTS_DIR"/{client,server}.out)"
-	fi
-	printf '%s\n%s\n' "$there" "$here" | awk '
+	local name values=
+	for name in "${MEASURED[@]}"; do
+		values+=$(steady_mark "$name" "$1")$'\n' ||
+			fail "$1: a program does not answer: $(tail -n 3 "$HOSTS_DIR/$name.out")"
+	done
+	printf '%s' "$values" | awk '
 		{ for (i = 1; i <= 3; i++) if ($i > max[i]) max[i] = $i }
 		END { print max[1], max[2], max[3] }'
 }
 
 check_errors() {
 	local errors
-	errors=$(steady_errors client server visitor) && fail "$1: $errors"
+	errors=$(steady_errors "${MEASURED[@]}" visitor) && fail "$1: $errors"
 }
 
 quiet_periods() {
@@ -122,11 +125,21 @@ steady_start client b "$run" --require -- connect 10.77.0.1 7100 --bulk "$BULK" 
 	--rate "$RATE" --gap 50 || fail "cannot connect: $(cat "$HOSTS_DIR/client.out")"
 # Connections that come and go meanwhile. While a path is cut, they may become plain TCP.
 steady_start visitor b "$run" -- visit 10.77.0.1 7100 || fail "cannot connect"
+MEASURED=(client server)
+if [ "$SHARED" -gt 0 ]; then
+	SMCRD_SHARED=always steady_start shared-server a "$run" -- serve 10.77.0.1 7101 --gap 50 || fail "the server does not start"
+	SMCRD_SHARED=always steady_start shared b "$run" --require -- connect 10.77.0.1 7101 --bulk "$SHARED" --pingpong "$SHARED" \
+		--rate "$RATE" --gap 50 || fail "cannot connect: $(cat "$HOSTS_DIR/shared.out")"
+	MEASURED+=(shared shared-server)
+	for host in a b; do
+		until_true "$FAILOVER_PATIENCE" uses_memory "$host" 7101 || fail "no traffic through memory on host $host"
+	done
+fi
 until_true "$FAILOVER_PATIENCE" symmetric || fail "no symmetric link group"
 quiet_periods
 failovers
 
-for name in visitor client; do
+for name in visitor client $([ "$SHARED" -eq 0 ] || echo shared shared-server); do
 	steady_stop "$name" || fail "$name: $(grep -v '^mark\|^gap' "$HOSTS_DIR/$name.out")"
 	echo "$name: $(grep ^total "$HOSTS_DIR/$name.out")"
 done
