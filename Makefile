@@ -320,7 +320,7 @@ build/fuzz-obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,FUZZ)$(CLANG) $(BASE_CFLAGS) -Wno-implicit-fallthrough -Wno-format-nonliteral -O1 $(FUZZ_FLAGS) $(PKG_CFLAGS) -c $< -o $@
 
-FUZZED_HOST := log log_writer pages privileges program tcp_socket trace turns unix_socket waiting
+FUZZED_HOST := holder log log_writer pages privileges program tcp_socket trace turns unix_socket waiting
 $(patsubst %.c,build/fuzz-obj/%.o,$(wildcard daemon/rendezvous/*.c)): $(SKELETONS)
 $(FUZZ_LIB): $(patsubst %.c,build/fuzz-obj/%.o,$(PROTO_SRCS) $(ENGINE_SRCS) $(RNIC_SRCS) \
 		$(wildcard tests/lib/enginepair*.c daemon/clients/*.c daemon/conns/*.c daemon/rendezvous/*.c) \

@@ -315,6 +315,7 @@ static const struct column info_columns[] = {
 	{ "bytes received", "connections.rx_bytes", .details = true },
 	{ "sent by shared memory", "connections.shared_tx_bytes", .details = true },
 	{ "received by shared memory", "connections.shared_rx_bytes", .details = true },
+	{ "names taken", "connections.names_taken_total", .details = true },
 	{ "links", "engine.links", .details = true },
 	{ "rmbs", "engine.rmbs", .details = true },
 	{ "elements used", "engine.elements_used", .details = true },

@@ -49,5 +49,11 @@ bool refusal_of_socket(struct session *session, enum ipc_handover_kind kind, int
 void refusal_of_pair(struct session *session, int error)
 {
 	limits_out_of_descriptors(session->clients->conns);
-	session_reply_error(session, error, "smcrd cannot make a socket pair: %s", strerror(error));
+	if (error == EADDRINUSE)
+		session_reply_error(session, error,
+				    "smcrd has no name for the connection: other users have taken "
+				    "all that it tried, its log says who");
+	else
+		session_reply_error(session, error, "smcrd cannot make a socket pair: %s",
+				    strerror(error));
 }

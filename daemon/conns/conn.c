@@ -22,7 +22,8 @@ struct conn *conn_new(struct conns *conns, const struct conn_offer *offer, int t
 	struct quota *quota = offer->quota;
 	if (conns->counts.conns >= limits->conns || quota->conns >= limits->conns_per_uid)
 		return NULL;
-	struct conn *conn = calloc(1, sizeof(*conn));
+	uint64_t id;
+	struct conn *conn = naming_draw(conns, &id) < 0 ? NULL : calloc(1, sizeof(*conn));
 	if (!conn)
 		return NULL;
 	conn->number = conns->last_number + 1;
@@ -32,7 +33,7 @@ struct conn *conn_new(struct conns *conns, const struct conn_offer *offer, int t
 	}
 	conns->last_number++;
 	conn->conns = conns;
-	conn->id = conn->name.id = conns->next_id++;
+	conn->id = conn->name.id = id;
 	conn->cred = offer->cred;
 	snprintf(conn->program, sizeof(conn->program), "%s", offer->program ? offer->program : "");
 	conn->quota = quota;
@@ -54,12 +55,31 @@ struct conn *conn_new(struct conns *conns, const struct conn_offer *offer, int t
 	return conn;
 }
 
-static void new_id(struct conn *conn)
+static int new_id(struct conn *conn)
 {
 	struct conns *conns = conn->conns;
+	uint64_t id;
+	int r = naming_draw(conns, &id);
+	if (r < 0)
+		return r;
 	HASH_DELETE(hh, conns->by_id, conn);
-	conn->id = conn->name.id = conns->next_id++;
+	conn->id = conn->name.id = id;
 	HASH_ADD(hh, conns->by_id, id, sizeof(conn->id), conn);
+	return 0;
+}
+
+/* Try some names. As nobody can foretell one, hardly ever a second is needed. */
+static int open_named(struct conn *conn, int plug_fd, int *ret_program)
+{
+	int r = -EADDRINUSE;
+	for (int i = 0; i < ID_TRIES && r == -EADDRINUSE; i++) {
+		r = i > 0 ? new_id(conn) : 0;
+		if (r == 0)
+			r = pair_open(&conn->name, plug_fd, &conn->pair, ret_program);
+		if (r == -EADDRINUSE)
+			naming_taken(conn);
+	}
+	return r;
 }
 
 static void on_pair_ready(struct watch *watch, uint32_t events)
@@ -81,12 +101,11 @@ static void on_pair_ready(struct watch *watch, uint32_t events)
 int conn_open_pair(struct conn *conn, bool plugged)
 {
 	struct conns *conns = conn->conns;
-	int program = -1, r = -EADDRINUSE;
-	for (int i = 0; i < ID_TRIES && r == -EADDRINUSE; i++) {
-		if (i > 0) /* another process has bound the name */
-			new_id(conn);
-		r = pair_open(&conn->name, plugged ? conns->plug_fd : -1, &conn->pair, &program);
-	}
+	int program = -1;
+	int r = open_named(conn, plugged ? conns->plug_fd : -1, &program);
+	/* It is too late for TCP. The program gets its bytes, but no addresses. */
+	if (r == -EADDRINUSE && conn->phase == PHASE_SMCR)
+		r = pair_open(NULL, -1, &conn->pair, &program);
 	if (r < 0)
 		return r;
 	conn->pump.pair = &conn->pair;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <syslog.h>
 #include <time.h>
 #include <unistd.h>
@@ -143,9 +142,6 @@ static int open_all(struct conns *conns)
 							 .enter = callbacks->engine_enter,
 							 .leave = callbacks->engine_leave };
 	struct event_base *base = conns->config.base;
-	if (getrandom(&conns->next_id, sizeof(conns->next_id), 0) !=
-	    (ssize_t)sizeof(conns->next_id))
-		return -EIO;
 	conns->plug_fd = pair_plug_file();
 	if (conns->plug_fd < 0)
 		return conns->plug_fd;

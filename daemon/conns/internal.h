@@ -8,6 +8,7 @@
  *   adopt.c       a program hands a TCP socket over: SMC-R or plain TCP?
  *   rendezvous.c  CLC on the TCP socket, and what the engine is told
  *   conn.c        one connection: its life as a table of phase and event
+ *   naming.c      the names of pair ends, which nobody can foretell
  *   ends.c        the ways in which a connection ends, and what others learn from that
  *   outcome.c     the rendezvous has ended in SMC-R or in fallback
  *   conn_ops.c    the engine's CLC and event operations
@@ -196,6 +197,8 @@ struct reason_count {
 
 /* ---- the whole ---- */
 
+#define NAMING_IDS 32 /* drawn at a time */
+
 struct conns {
 	struct conns_config config; /* limits with defaults filled in */
 	struct batch *batch;
@@ -228,7 +231,9 @@ struct conns {
 	struct order order; /* connections by their numbers */
 	uint64_t last_number;
 	struct failed_conn *failed;
-	uint64_t next_id;
+	uint64_t ids[NAMING_IDS]; /* random, for new connections */
+	uint32_t ids_left;        /* how many of them are still to be used */
+	uint64_t taken_logged_ms; /* naming_taken() has written a line */
 
 	struct conn_view *history; /* ring */
 	uint32_t history_len, history_at;
@@ -271,11 +276,18 @@ struct conns_candidate conn_candidate(const struct conn *conn);
 void conn_update_stream(struct conn *conn);
 void conn_free_stream(struct conn *conn);
 
+/* naming.c */
+/** A number that is no connection's and that nobody can foretell. @return 0 or a negative errno */
+int naming_draw(struct conns *conns, uint64_t *ret_id);
+/** Somebody else has the connection's name: count that, and tell who in the log. */
+void naming_taken(struct conn *conn);
+
 /* conn.c */
-/** @return NULL: there are too many connections, or there is no memory; `tcp` still belongs to the
- *         caller */
+/** @return NULL: there are too many connections, no memory or no random number; `tcp` still belongs
+ *         to the caller */
 struct conn *conn_new(struct conns *conns, const struct conn_offer *offer, int tcp);
-/** Make the pair. @return the program's end or a negative errno */
+/** Make the pair. Where all names that are tried are taken, it has none if SMC-R carries the
+ * connection already. @return the program's end or a negative errno; -EADDRINUSE */
 int conn_open_pair(struct conn *conn, bool plugged);
 /** The engine told an event: carry it out when the engine may be called again. */
 void conn_note(struct conn *conn, enum conn_event event);

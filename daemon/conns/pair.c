@@ -146,16 +146,21 @@ int pair_cookie(int fd, uint64_t *ret_cookie)
 	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, ret_cookie, &len) < 0 ? -errno : 0;
 }
 
+static int bind_to(int program_fd, const struct ipc_pair_name *name)
+{
+	struct sockaddr_un addr;
+	int len = ipc_pair_name_encode(name, &addr, sizeof(addr));
+	if (len < 0)
+		return len;
+	return bind(program_fd, (struct sockaddr *)&addr, (socklen_t)len) < 0 ? -errno : 0;
+}
+
 static int open_ends(struct pair *pair, int program_fd, const struct ipc_pair_name *name,
 		     int plug_fd)
 {
-	struct sockaddr_un addr;
-	int addr_len = ipc_pair_name_encode(name, &addr, sizeof(addr));
-	if (addr_len < 0)
-		return addr_len;
-	if (bind(program_fd, (struct sockaddr *)&addr, (socklen_t)addr_len) < 0)
-		return -errno;
-	int r = pair_cookie(program_fd, &pair->program_cookie);
+	int r = name ? bind_to(program_fd, name) : 0;
+	if (r == 0)
+		r = pair_cookie(program_fd, &pair->program_cookie);
 	if (r < 0)
 		return r;
 	size_queue(pair->fd, TO_PROGRAM_BYTES);

@@ -51,6 +51,7 @@ struct pair {
 /**
  * Make a pair and bind the program's end to `name`. The daemon's end has no name, so recvfrom() and
  * recvmsg() give the program no address, as on TCP.
+ * @param name     NULL: the program's end has no name either
  * @param plug_fd  -1, or a file of zeros of at least 1 MiB: the program's end is made unwritable
  *                 until pair_unplug(). The file's pages are referenced, not copied.
  * @param ret_program_fd  the program's end, close-on-exec and non-blocking

@@ -90,6 +90,7 @@ struct conns_view {
 	uint64_t not_candidates;
 	uint64_t failed;       /* the rendezvous broke the connection, or connect() failed */
 	uint64_t resets;       /* established connections that ended abnormally */
+	uint64_t names_taken;  /* names of pair ends that somebody else had: another was tried */
 	uint32_t conns_shared; /* now: connections with shared memory */
 	uint64_t shared;       /* connections with shared memory since start */
 	uint64_t shared_tx_bytes, shared_rx_bytes; /* application bytes through shared memory */

@@ -138,6 +138,11 @@ static void connections_shared(struct source *source)
 	sample(source, source->snapshot.conns.conns_shared);
 }
 
+static void names_taken(struct source *source)
+{
+	sample(source, source->snapshot.conns.names_taken);
+}
+
 static void established(struct source *source)
 {
 	static const char *const names[] = {
@@ -534,6 +539,9 @@ static const struct metric {
 	{ { "smcrd_connections_reset", COUNTER, "",
 	    "Connections over SMC-R that ended abnormally" },
 	  resets },
+	{ { "smcrd_names_taken", COUNTER, "",
+	    "Names of connections that another process had taken before smcrd could use them" },
+	  names_taken },
 	{ { "smcrd_connection_moves", COUNTER, "",
 	    "Times that a connection went on on another link" },
 	  moves },

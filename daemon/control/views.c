@@ -454,8 +454,8 @@ static json_t *connection_counts(struct control *control)
 	if (control->conns)
 		conns_get_view(control->conns, &view);
 	return json_pack(
-		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "smcr",
-		(json_int_t)view.conns_smcr, "shared", (json_int_t)view.conns_shared,
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+		"smcr", (json_int_t)view.conns_smcr, "shared", (json_int_t)view.conns_shared,
 		"shared_total", (json_int_t)view.shared, "tx_bytes", (json_int_t)view.smcr_tx_bytes,
 		"rx_bytes", (json_int_t)view.smcr_rx_bytes, "shared_tx_bytes",
 		(json_int_t)view.shared_tx_bytes, "shared_rx_bytes",
@@ -463,7 +463,8 @@ static json_t *connection_counts(struct control *control)
 		"pending", (json_int_t)view.conns_pending, "established_total",
 		(json_int_t)view.established, "fallbacks_total", (json_int_t)view.fallbacks,
 		"plain_tcp_total", (json_int_t)(view.not_candidates + control_count_plain(control)),
-		"failed_total", (json_int_t)view.failed, "resets_total", (json_int_t)view.resets);
+		"failed_total", (json_int_t)view.failed, "resets_total", (json_int_t)view.resets,
+		"names_taken_total", (json_int_t)view.names_taken);
 }
 
 static json_t *engine_counts(const struct smcr_engine_view *view)

@@ -15,13 +15,18 @@ bool pre_is_tcp(int fd)
 	       (domain == AF_INET || domain == AF_INET6);
 }
 
+static bool is_nameless(const struct sockaddr_un *addr, socklen_t len)
+{
+	return len == sizeof(addr->sun_family) && addr->sun_family == AF_UNIX;
+}
+
 /* The daemon's end of a pair has no name. An attacker's socket with the name of a pair end that is
  * connected to another user's listener would pass the check of users, but its peer has a name. */
 static bool peer_is_unnamed(int fd)
 {
 	struct sockaddr_un addr;
 	socklen_t len = sizeof(addr);
-	return sys_getpeername(fd, &addr, &len) == 0 && len == sizeof(addr.sun_family);
+	return sys_getpeername(fd, &addr, &len) == 0 && is_nameless(&addr, len);
 }
 
 static bool has_name(int fd, struct ipc_pair_name *ret_name)
@@ -50,8 +55,13 @@ int pre_pair_name(int fd, struct ipc_pair_name *ret_name)
 
 bool pre_pair_given(int fd)
 {
+	struct sockaddr_un addr;
+	socklen_t len = sizeof(addr);
 	struct ipc_pair_name name;
-	return pre_trust_given(fd) && is_named(fd, &name);
+	if (!pre_trust_given(fd))
+		return false;
+	return is_named(fd, &name) || (sys_getsockname(fd, &addr, &len) == 0 &&
+				       is_nameless(&addr, len) && peer_is_unnamed(fd));
 }
 
 /* ---- what the kernel keeps with a pair end */

@@ -36,7 +36,8 @@ int pre_pair_name(int fd, struct ipc_pair_name *ret_name);
 bool pre_pair_is_named(int fd);
 
 /** The daemon has given this descriptor, so from now on the user who made it is trusted (trust.h).
- * @return true: it is a pair end */
+ * @return true: it is a pair end. It may have no name, where others have taken all that smcrd
+ * tried: such a one carries the bytes, and passes for any Unix socket afterwards */
 bool pre_pair_given(int fd);
 
 /**

@@ -43,6 +43,7 @@ uint32_t pre_reason_not_handed(int error)
 	case EMFILE:
 	case ENFILE: return SMCR_REASON_NO_DESCRIPTORS;
 	case EXDEV: return SMCR_REASON_OTHER_NETWORK;
+	case EADDRINUSE: return SMCR_REASON_INTERNAL; /* no name for the pair: smcrd's log says */
 	default: return SMCR_REASON_NO_DAEMON;
 	}
 }

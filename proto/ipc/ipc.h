@@ -288,7 +288,7 @@ int ipc_abstract_address(const char *path, struct sockaddr_un *ret_addr);
 struct ipc_pair_name {
 	union ipc_addr local; /* what getsockname() of the TCP socket gives */
 	union ipc_addr peer;  /* what getpeername() of the TCP socket gives, or would give */
-	uint64_t id;          /* unique as long as the daemon runs; the first one is random */
+	uint64_t id;          /* random, so that nobody can bind the name before the daemon does */
 };
 
 #define IPC_PAIR_NAME_PREFIX "smcr-pair:"
@@ -370,7 +370,7 @@ enum {
 
 struct ipc_plain {
 	uint32_t reason; /* enum smcr_reason: SOCKET_OPTION, NOT_CLAIMED, NO_DAEMON, LIMIT,
-			    NO_DESCRIPTORS, BARRED */
+			    NO_DESCRIPTORS, INTERNAL, BARRED */
 	uint32_t flags;  /* IPC_PLAIN_.. */
 };
 

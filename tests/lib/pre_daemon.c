@@ -207,7 +207,8 @@ static int open_pair(struct conn *conn, const struct ipc_handover *handover)
 		die("socketpair");
 	conn->end = ends[0];
 	conn->program_inode = st.st_ino;
-	name_pair(ends[1], conn->tcp, &handover->peer);
+	if (!script->nameless)
+		name_pair(ends[1], conn->tcp, &handover->peer);
 	static const char zeros[4096];
 	conn->plug = 0;
 	do {

@@ -37,6 +37,7 @@ struct pre_daemon_script {
 	_Atomic int fallback;  /* non-zero: rendezvous end in RELAY instead of SMCR */
 	_Atomic int take_back; /* non-zero: give TCP sockets back where that is allowed */
 	_Atomic int dribble;   /* non-zero: answers are sent byte by byte */
+	_Atomic int nameless;  /* non-zero: pair ends have no name */
 	_Atomic int stayed;    /* enum smcr_reason: why sockets that stayed TCP have done so */
 	/* Counted by the daemon. */
 	_Atomic int sessions, connected, connecting, accepted, status_requests, may_take_back;

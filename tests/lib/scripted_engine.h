@@ -44,6 +44,7 @@ static struct script {
 	_Atomic int silent;   /* nothing is sent back, and nothing consumed, until command 'g' */
 	_Atomic int starts, shutdowns, closes, closes_unread, aborts, tcp_resets, tcp_fins, clc;
 	_Atomic int warnings; /* lines of the log */
+	char warning[512];    /* the last of them, complete when `warnings` has counted it */
 	_Atomic int give_ups, last_role, last_rcvbuf, last_sndbuf, last_family;
 	_Atomic uint64_t last_keepalive;
 	_Atomic long taken;         /* bytes that programs wrote */

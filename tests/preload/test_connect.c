@@ -510,6 +510,36 @@ static void test_refusal_after_the_promise(void **state)
 	expect_plain(fd);
 }
 
+/* Other users had all names that smcrd tried for the pair end. */
+static void test_a_pair_end_without_a_name(void **state)
+{
+	(void)state;
+	smcrd.script->nameless = 1;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	int peer = pre_net_accept_plain(listener);
+	pre_net_exchange(fd, peer);
+	close(fd);
+	close(peer);
+}
+
+/* The same before the rendezvous: the connection is plain TCP, and the reason is not that smcrd is
+ * not there. */
+static void test_no_name_for_a_pair_end(void **state)
+{
+	(void)state;
+	smcrd.script->answer = ANSWER_ERROR;
+	smcrd.script->error = EADDRINUSE;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	expect_told(SMCR_REASON_INTERNAL);
+	int broken = pre_net_accept_plain(listener);
+	pre_net_expect_reset(broken);
+	close(broken);
+	expect_plain(fd);
+}
+
 static void test_promise_that_cannot_be_taken_back(void **state)
 {
 	(void)state;
@@ -902,6 +932,8 @@ int main(void)
 		TEST(test_without_bpf_the_daemon_is_asked),
 		TEST(test_refused_claim),
 		TEST(test_refusal_after_the_promise),
+		TEST(test_a_pair_end_without_a_name),
+		TEST(test_no_name_for_a_pair_end),
 		TEST(test_promise_that_cannot_be_taken_back),
 		TEST(test_absent_daemon),
 		TEST(test_no_descriptor_left),

@@ -208,7 +208,10 @@ static bool is_administrator(void *ctx, const struct clients_asker *asker)
 static void on_log(void *ctx, int priority, const char *line)
 {
 	(void)ctx;
-	script->warnings += priority == LOG_WARNING;
+	if (priority == LOG_WARNING) {
+		snprintf(script->warning, sizeof(script->warning), "%s", line);
+		script->warnings++;
+	}
 	if (getenv("CLIENTS_LOG"))
 		fprintf(stderr, "# %s\n", line);
 }
