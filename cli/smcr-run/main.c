@@ -184,7 +184,14 @@ static bool is_at_abstract_address(const char *path)
 {
 	struct sockaddr_un addr;
 	uid_t owner;
-	int len = ipc_abstract_address(path, &addr);
+	uint64_t number = 0;
+	socklen_t number_len = sizeof(number);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || getsockopt(fd, IPC_SOL_SMCR, IPC_SO_ADDRESS, &number, &number_len) < 0)
+		number = 0;
+	if (fd >= 0)
+		close(fd);
+	int len = ipc_abstract_address(path, number, &addr);
 	return len > 0 && !try_address(&addr, (socklen_t)len, &owner) &&
 	       (owner == 0 || owner == getuid());
 }

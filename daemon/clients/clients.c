@@ -66,7 +66,9 @@ int clients_new(const struct clients_config *config, struct clients **ret_client
 	clients->conns = config->conns;
 	clients->batch = conns_batch(config->conns);
 	clients->poller = conns_poller(config->conns);
-	clients->listen.fd = clients->abstract_fd = -1;
+	clients->listen.fd = -1;
+	for (int i = 0; i < NUM_ABSTRACT; i++)
+		clients->abstract[i].fd = -1;
 	fill_limits(&clients->config.limits);
 	clients->sweep_timer = evtimer_new(config->base, on_sweep, clients);
 	int r = clients->sweep_timer ? pace_init(clients) : -ENOMEM;

@@ -102,6 +102,13 @@ struct pace {
 	uint64_t turn;    /* how many requests were served after a wait */
 };
 
+enum abstract_which { ABSTRACT_TOLD, ABSTRACT_KNOWN, NUM_ABSTRACT };
+
+struct abstract_socket {
+	int fd; /* -1: does not listen */
+	struct event *event;
+};
+
 struct clients {
 	struct clients_config config; /* limits with defaults filled in */
 	struct conns *conns;
@@ -111,8 +118,9 @@ struct clients {
 	struct program_names names;
 
 	struct unix_socket listen;
-	int abstract_fd; /* listens at ipc_abstract_address(); -1: does not */
-	struct event *listen_event, *abstract_event;
+	/* listen at ipc_abstract_address(), with a number that programs are told and without */
+	struct abstract_socket abstract[NUM_ABSTRACT];
+	struct event *listen_event;
 	struct event *listen_pause; /* ends a pause of accepting for want of descriptors */
 
 	struct session *sessions;

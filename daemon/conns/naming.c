@@ -62,5 +62,6 @@ void naming_taken(struct conn *conn)
 	conns_log(conns, LOG_WARNING,
 		  "%s has taken the name of a connection of user %u before smcrd could use it: "
 		  "another name is tried (so far %llu names were taken)",
-		  text, (unsigned int)conn->cred.uid, (unsigned long long)conns->counts.names_taken);
+		  text, (unsigned int)conn->cred.uid,
+		  (unsigned long long)conns->counts.names_taken);
 }

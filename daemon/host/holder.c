@@ -163,9 +163,9 @@ static bool look_at_tcp(struct search *search, struct nlmsghdr *header)
 
 int holder_of_tcp(const struct sockaddr_storage *addr, int limit_ms, uid_t *ret_uid)
 {
-	struct search search = {
-		.until_ms = now_ms() + limit_ms, .look = look_at_tcp, .addr = addr
-	};
+	struct search search = { .until_ms = now_ms() + limit_ms,
+				 .look = look_at_tcp,
+				 .addr = addr };
 	const uint8_t families[] = { AF_INET, AF_INET6 };
 	int r = 0;
 	for (size_t i = 0; i < 2 && r == 0 && !search.found; i++) {

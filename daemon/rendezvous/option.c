@@ -27,7 +27,8 @@ _Static_assert(IPC_SOL_SMCR == 0x534d4352 && IPC_SO_CLAIM == 1 && IPC_SO_NEGOTIA
 		       IPC_NEGOTIATED_UNKNOWN == 0 && IPC_NEGOTIATED_YES == 1 &&
 		       IPC_NEGOTIATED_NO == 2 && IPC_NEGOTIATED_UNCLAIMED == 3 &&
 		       IPC_PROMISE_MARK == 113 && IPC_SO_PLAIN == 6 && IPC_SO_SPOKEN == 7 &&
-		       IPC_SO_UNASKED == 8 && IPC_UNASKED_MAX == SMCR_UNASKED_MAX,
+		       IPC_SO_UNASKED == 8 && IPC_UNASKED_MAX == SMCR_UNASKED_MAX &&
+		       IPC_SO_ADDRESS == 9,
 	       "numbers.h has other numbers");
 
 _Static_assert(sizeof(struct smcr_claim) == sizeof(struct ipc_claim) &&
@@ -205,6 +206,12 @@ void rdv_option_beat(struct rdv_option *option)
 {
 	if (option)
 		option->skel->bss->last_beat = now_ns(option);
+}
+
+void rdv_option_tell_address(struct rdv_option *option, uint64_t number)
+{
+	if (option)
+		option->skel->bss->address_number = number;
 }
 
 void rdv_option_hold(struct rdv_option *option, enum smcr_reason reason)

@@ -85,6 +85,10 @@ void rdv_option_close(struct rdv_option *option);
  */
 void rdv_option_beat(struct rdv_option *option);
 
+/** Tell programs the number in the daemon's abstract address (IPC_SO_ADDRESS); 0: there is none.
+ * NULL is allowed. */
+void rdv_option_tell_address(struct rdv_option *option, uint64_t number);
+
 /**
  * Do not send or answer the option for new connections, for a reason, as while no RNIC is usable or
  * while the daemon stops (TCPO-8). With SMCR_REASON_NONE, as after open, send and answer it. Claims

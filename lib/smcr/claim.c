@@ -95,6 +95,16 @@ bool pre_stands_still(int fd)
 	return get_private(fd, IPC_SO_STANDS_STILL, &value) == 0 && value != 0;
 }
 
+int pre_address_number(int fd, uint64_t *ret_number)
+{
+	uint64_t number;
+	socklen_t len = sizeof(number);
+	int rc = sys_result(pre_next.getsockopt(fd, IPC_SOL_SMCR, IPC_SO_ADDRESS, &number, &len));
+	if (rc == 0)
+		*ret_number = number;
+	return rc;
+}
+
 uint32_t pre_reason_of_no(int fd)
 {
 	int value;

@@ -57,6 +57,10 @@ int pre_tell_unasked(int fd, uint32_t number);
  * out. */
 bool pre_stands_still(int fd);
 
+/** The number in smcrd's abstract address (ipc_abstract_address()). `fd` may be any socket.
+ * @return 0, or a negative errno: there are no BPF programs that tell it */
+int pre_address_number(int fd, uint64_t *ret_number);
+
 /** Why the handshake agreed upon NO: enum smcr_reason; SMCR_REASON_PEER_NO_SMC if no reason is
  * known. */
 uint32_t pre_reason_of_no(int fd);

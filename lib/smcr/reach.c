@@ -4,9 +4,11 @@
 #include <sys/param.h>
 #include <sys/un.h>
 
+#include "lib/smcr/claim.h"
 #include "lib/smcr/settings.h"
 #include "lib/smcr/sys.h"
 #include "lib/smcr/trust.h"
+#include "proto/ipc/ipc.h"
 
 /* How long to wait at the abstract address. If smcrd does not listen there, any user can, and let
  * clients wait: who listens is known only once connected. smcrd's backlog takes far more clients
@@ -41,10 +43,16 @@ static int connect_until(int fd, const struct sockaddr_un *addr, socklen_t len, 
 	return rc;
 }
 
+/* The BPF programs tell which number is in the name. Where there are none, the name has no number,
+ * and others may have it. */
 static int connect_abstract(int fd, int64_t deadline)
 {
-	int rc = connect_until(fd, &pre_settings.daemon_abstract, pre_settings.daemon_abstract_len,
-			       MIN(deadline, sys_now_ms() + ABSTRACT_MS));
+	struct sockaddr_un addr = pre_settings.daemon_abstract;
+	socklen_t len = pre_settings.daemon_abstract_len;
+	uint64_t number;
+	if (pre_address_number(fd, &number) == 0)
+		len = (socklen_t)ipc_abstract_address(pre_settings.daemon.sun_path, number, &addr);
+	int rc = connect_until(fd, &addr, len, MIN(deadline, sys_now_ms() + ABSTRACT_MS));
 	return rc == 0 && !pre_trust_end(fd) ? -ECONNREFUSED : rc;
 }
 

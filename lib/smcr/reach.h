@@ -3,8 +3,9 @@
  * @file reach.h
  * Connects to the daemon: at the path of its socket, or, if that path cannot be reached any more
  * (after chroot(), a relative path in another directory, as another user), at its address in the
- * abstract namespace. Anybody can bind such an address. So the process there is used only if it
- * runs as root, as this process's user, or as the owner of the socket file when that was seen.
+ * abstract namespace, whose number the BPF programs tell. Where there are none the address has no
+ * number, and anybody can bind it. So the process there is used only if it runs as root, as this
+ * process's user, or as the owner of the socket file when that was seen.
  */
 #ifndef SMCRD_LIB_SMCR_REACH_H
 #define SMCRD_LIB_SMCR_REACH_H

@@ -62,7 +62,7 @@ void pre_set_daemon(const char *path)
 	memcpy(pre_settings.daemon.sun_path, path, len);
 	pre_settings.daemon_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + 1);
 	pre_settings.daemon_abstract_len =
-		(socklen_t)ipc_abstract_address(path, &pre_settings.daemon_abstract);
+		(socklen_t)ipc_abstract_address(path, 0, &pre_settings.daemon_abstract);
 	pre_trust_note_owner();
 }
 

@@ -26,7 +26,7 @@ enum pre_sharing {
 struct pre_settings {
 	struct sockaddr_un daemon;          /* where smcrd listens */
 	socklen_t daemon_len;               /* 0: the path in the environment is too long */
-	struct sockaddr_un daemon_abstract; /* ipc_abstract_address() of it */
+	struct sockaddr_un daemon_abstract; /* ipc_abstract_address() of it, without a number */
 	socklen_t daemon_abstract_len;
 	uint64_t program;  /* ipc_program_id() of this program; 0: its path is unknown */
 	bool require;      /* use PRE_REQUIRE instead of PRE_PREFER */

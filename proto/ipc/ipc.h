@@ -272,13 +272,16 @@ struct sockaddr_un;
 /**
  * The second address of a daemon, in the abstract namespace. It is for programs that cannot reach
  * the path of the socket (after chroot(), with a relative path, as another user). The name is
- * "smcrd:" and the path, or the end of the path that fits. Anybody can bind such a name, so a
- * client checks which user's process listens (SO_PEERCRED) before it hands anything over. The
- * daemon accepts no CONTROL requests there, since no file permissions guard the name.
- * @param path  path of the daemon's socket, exactly as given to both sides
+ * "smcrd-at:", a number and the path, or the end of the path that fits. Each daemon draws its
+ * number, so nobody can take the name first, and tells it by IPC_SO_ADDRESS. Where there is no BPF
+ * to tell it, the name is "smcrd:" and the path, which anybody can bind. So a client checks which
+ * user's process listens (SO_PEERCRED) before it hands anything over. The daemon accepts no CONTROL
+ * requests at either name, since no file permissions guard them.
+ * @param path    path of the daemon's socket, exactly as given to both sides
+ * @param number  what IPC_SO_ADDRESS gives; 0: the name without a number
  * @return address length for bind() and connect(), or -EINVAL: the path is empty
  */
-int ipc_abstract_address(const char *path, struct sockaddr_un *ret_addr);
+int ipc_abstract_address(const char *path, uint64_t number, struct sockaddr_un *ret_addr);
 
 /**
  * The abstract name to which the program's end of a pair is bound. Every process that holds the end
@@ -315,7 +318,7 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
  * smcrd, so the library also leaves a mark for the next one (lib/smcr/bar.h). Errors: EALREADY:
  * barred already; EINVAL also: not a listener; else as above.
  *
- * IPC_SO_STANDS_STILL can be read from a socket of any kind.
+ * IPC_SO_STANDS_STILL and IPC_SO_ADDRESS can be read from a socket of any kind.
  *
  * IPC_SO_PLAIN tells smcrd that the library has left a connection on TCP, and why, so that
  * operators see it. (Connections of claimed sockets smcrd counts by itself.) It is set after
@@ -345,6 +348,9 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
 #define IPC_SO_PLAIN        6 /* setsockopt, struct ipc_plain */
 #define IPC_SO_SPOKEN       7 /* setsockopt, struct ipc_spoken */
 #define IPC_SO_UNASKED      8 /* setsockopt, int: 0..IPC_UNASKED_MAX */
+/** getsockopt, uint64_t: the number in smcrd's abstract address, never 0. ENOPROTOOPT or EOPNOTSUPP
+ * also if it has none. */
+#define IPC_SO_ADDRESS 9
 
 /** The number is a program's word. With this bound each real connection can pass for 33 at most. */
 #define IPC_UNASKED_MAX 32

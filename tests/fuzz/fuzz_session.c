@@ -289,7 +289,7 @@ static void open_talk(struct talk *talk, bool abstract)
 	if (talk->fd >= 0 || fuzz.stopped)
 		return;
 	if (abstract)
-		len = ipc_abstract_address(path, &addr);
+		len = ipc_abstract_address(path, 0, &addr);
 	else
 		snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
 	talk->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -54,14 +54,15 @@ static uint64_t next_id = 1;
 
 static struct pre_daemon self; /* used in the daemon's process, to clean up */
 
-static int abstract_listener = -1;
+static int abstract_listeners[2] = { -1, -1 };
 
 /* Stop as smcrd does: close the abstract address before the path is removed. So nobody who misses
  * the path can still reach the address. */
 static void clean_up(void)
 {
-	if (abstract_listener >= 0)
-		close(abstract_listener);
+	for (int i = 0; i < 2; i++)
+		if (abstract_listeners[i] >= 0)
+			close(abstract_listeners[i]);
 	unlink(self.path);
 	rmdir(self.dir);
 }
@@ -592,14 +593,15 @@ static void run_conn(struct conn *conn)
 	}
 }
 
-static void run(int listener, int abstract)
+static void run(int listener, const int abstract[2])
 {
 	for (size_t i = 0; i < MAX_SESSIONS; i++)
 		sessions[i].fd = -1;
 	for (;;) {
 		/* Poll in short rounds instead of tracking exactly what to wait for. */
-		struct pollfd polls[2 + MAX_SESSIONS] = { { .fd = listener, .events = POLLIN },
-							  { .fd = abstract, .events = POLLIN } };
+		struct pollfd polls[3 + MAX_SESSIONS] = { { .fd = listener, .events = POLLIN },
+							  { .fd = abstract[0], .events = POLLIN },
+							  { .fd = abstract[1], .events = POLLIN } };
 		bool busy = false;
 		for (size_t i = 0; i < MAX_CONNS; i++) {
 			if (conns[i].used)
@@ -610,16 +612,17 @@ static void run(int listener, int abstract)
 			if (sessions[i].fd >= 0 && sessions[i].waits)
 				end_wait(&sessions[i]);
 		for (size_t i = 0; i < MAX_SESSIONS; i++)
-			polls[2 + i] = (struct pollfd){ .fd = sessions[i].fd, .events = POLLIN };
-		if (poll(polls, 2 + MAX_SESSIONS, busy ? 1 : 1000) <= 0)
+			polls[3 + i] = (struct pollfd){ .fd = sessions[i].fd, .events = POLLIN };
+		if (poll(polls, 3 + MAX_SESSIONS, busy ? 1 : 1000) <= 0)
 			continue;
 		for (size_t i = 0; i < MAX_SESSIONS; i++)
-			if (polls[2 + i].revents)
+			if (polls[3 + i].revents)
 				run_session(&sessions[i]);
 		if (polls[0].revents)
 			take_session(listener);
-		if (polls[1].revents)
-			take_session(abstract);
+		for (int i = 0; i < 2; i++)
+			if (polls[1 + i].revents)
+				take_session(abstract[i]);
 	}
 }
 
@@ -639,10 +642,10 @@ static int listen_at(struct pre_daemon *daemon)
 	return fd;
 }
 
-static int listen_abstract(const char *path)
+static int listen_abstract(const char *path, uint64_t number)
 {
 	struct sockaddr_un addr;
-	int len = ipc_abstract_address(path, &addr);
+	int len = ipc_abstract_address(path, number, &addr);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, (socklen_t)len) < 0 || listen(fd, 64) < 0)
 		die("listen at the abstract address");
@@ -652,7 +655,9 @@ static int listen_abstract(const char *path)
 void pre_daemon_start(struct pre_daemon *ret_daemon)
 {
 	struct pre_daemon daemon;
-	int listener = listen_at(&daemon), abstract = listen_abstract(daemon.path);
+	int listener = listen_at(&daemon),
+	    abstract[] = { listen_abstract(daemon.path, 0),
+			   listen_abstract(daemon.path, PRE_DAEMON_NUMBER) };
 	pid_t parent = getpid();
 	daemon.script = mmap(NULL, sizeof(*daemon.script), PROT_READ | PROT_WRITE,
 			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -664,7 +669,7 @@ void pre_daemon_start(struct pre_daemon *ret_daemon)
 		die("fork");
 	if (daemon.pid == 0) {
 		self = daemon;
-		abstract_listener = abstract;
+		memcpy(abstract_listeners, abstract, sizeof(abstract));
 		script = daemon.script;
 		signal(SIGTERM, on_end);
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -673,14 +678,15 @@ void pre_daemon_start(struct pre_daemon *ret_daemon)
 		run(listener, abstract);
 	}
 	close(listener);
-	close(abstract);
+	close(abstract[0]);
+	close(abstract[1]);
 	/* Programs that tests start, and the library in the test itself, read this variable. */
 	setenv(IPC_SOCKET_ENV, daemon.path, 1);
 	pre_settings.daemon = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	strcpy(pre_settings.daemon.sun_path, daemon.path);
 	pre_settings.daemon_len = sizeof(pre_settings.daemon);
 	pre_settings.daemon_abstract_len =
-		(socklen_t)ipc_abstract_address(daemon.path, &pre_settings.daemon_abstract);
+		(socklen_t)ipc_abstract_address(daemon.path, 0, &pre_settings.daemon_abstract);
 	/* If an earlier test had no daemon, the library remembers that for a second. */
 	while (!pre_daemon_usable(false))
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);

@@ -51,6 +51,9 @@ struct pre_daemon {
 	struct pre_daemon_script *script;
 };
 
+/** The number in the daemon's abstract address. It listens at the address without one, too. */
+#define PRE_DAEMON_NUMBER 0x5ca1ab1e0ddba11ull
+
 /** Start a daemon and point SMCRD_SOCKET at it. Fails the test program on error. The daemon ends
  *  with the test program, however that ends. */
 void pre_daemon_start(struct pre_daemon *ret_daemon);

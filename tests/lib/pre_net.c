@@ -262,6 +262,11 @@ static int get_option(int fd, int level, int name, void *value, socklen_t *len)
 				   len);
 	if (ours && name == IPC_SO_STANDS_STILL)
 		return answer_with(o->stands_still && o->stands_still(), value, len);
+	if (ours && name == IPC_SO_ADDRESS && o->address) {
+		assert_true(*len >= sizeof(o->address));
+		memcpy(value, &o->address, sizeof(o->address));
+		return 0;
+	}
 	return behind.getsockopt(fd, level, name, value, len);
 }
 

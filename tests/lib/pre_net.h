@@ -59,6 +59,7 @@ struct pre_net_option {
 	bool answers_unasked; /* else ENOPROTOOPT, as a smcrd that does not know it */
 	int bars;             /* listeners that are barred now */
 	int last_barred;
+	uint64_t address;           /* IPC_SO_ADDRESS; 0: as a smcrd that has none */
 	bool (*stands_still)(void); /* IPC_SO_STANDS_STILL; NULL: smcrd does not */
 };
 extern struct pre_net_option pre_net_option;

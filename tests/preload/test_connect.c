@@ -562,8 +562,8 @@ static bool connect_twice_in_a_while(void)
 	const int64_t before = sys_now_ms();
 	const int sessions = smcrd.script->sessions;
 	strcpy(pre_settings.daemon.sun_path, "/nonexistent/sock");
-	pre_settings.daemon_abstract_len =
-		(socklen_t)ipc_abstract_address("/nonexistent/sock", &pre_settings.daemon_abstract);
+	pre_settings.daemon_abstract_len = (socklen_t)ipc_abstract_address(
+		"/nonexistent/sock", 0, &pre_settings.daemon_abstract);
 	int fd = client();
 	assert_int_equal(pre_net_connect(fd, &server), 0);
 	expect_plain(fd);

@@ -160,6 +160,32 @@ static void test_a_squatter_gets_nothing(void **state)
 	close(100);
 }
 
+/* Another user has the address that can be foretold, and smcrd tells another one. */
+static void test_a_squatter_harms_nobody(void **state)
+{
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	pre_net_option.address = PRE_DAEMON_NUMBER;
+	pre_settings.daemon_abstract.sun_path[2] = 'X'; /* nobody can bind the daemon's own */
+	int fd = bind_abstract();
+	pid_t pid = squat(fd);
+	lose_sight();
+	int client = pre_net_socket(AF_INET, SOCK_STREAM);
+	assert_int_equal(pre_net_connect(client, &server), 0);
+	assert_int_equal(pre_net_kernel_family(client), AF_UNIX);
+	int peer = pre_net_accept_plain(listener);
+	pre_net_exchange(client, peer);
+	close(client);
+	close(peer);
+	int status;
+	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(fd);
+	close(100);
+}
+
 static int call_abstract(void)
 {
 	int fd = pre_net_socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -213,6 +239,7 @@ int main(void)
 		TEST(test_connections_begin_and_live_on),
 		TEST(test_who_is_trusted),
 		TEST(test_a_squatter_gets_nothing),
+		TEST(test_a_squatter_harms_nobody),
 		TEST(test_a_full_squatter_holds_nobody_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

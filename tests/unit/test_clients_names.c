@@ -11,7 +11,8 @@
 #define SQUATTER 12345
 #define IDS      64 /* more than the daemon tries for one connection */
 
-/* The daemon's numbers, if the test is to know them in advance: 1, 2, .. in one order or another. */
+/* The daemon's numbers, if the test is to know them in advance: 1, 2, .. in one order or another.
+ */
 static bool foretold;
 
 ssize_t getrandom(void *buf, size_t len, unsigned int flags)
@@ -58,8 +59,7 @@ static struct names take_names(const struct tcp *tcp, uint64_t first, size_t cou
 		name.id = first + i;
 		int size = ipc_pair_name_encode(&name, &addr, sizeof(addr));
 		names.fds[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		assert_int_equal(
-			bind(names.fds[i], (struct sockaddr *)&addr, (socklen_t)size), 0);
+		assert_int_equal(bind(names.fds[i], (struct sockaddr *)&addr, (socklen_t)size), 0);
 	}
 	become_oneself();
 	return names;
@@ -204,8 +204,9 @@ static void a_name_that_is_taken_later_proves_nothing(void **state)
 	struct names names = take_names(&copy, id, 1);
 	int session = session_open(&daemon), tcp_back;
 	/* It is no end of a connection that lives, and gets nothing. */
-	assert_int_equal(ask_status(&daemon, names.fds[0], IPC_STATUS_MAY_TAKE_BACK, &tcp_back).state,
-			 IPC_CONN_CLOSED);
+	assert_int_equal(
+		ask_status(&daemon, names.fds[0], IPC_STATUS_MAY_TAKE_BACK, &tcp_back).state,
+		IPC_CONN_CLOSED);
 	assert_int_equal(tcp_back, -1);
 	close(session);
 	give_names_up(&names);

@@ -521,6 +521,59 @@ static void a_second_sender_ends_the_connection(void **state)
 	with_gate = false;
 }
 
+/* ---- the address for programs that cannot reach the path */
+
+/* The number in the daemon's abstract address, asked of a Unix socket. @return 0: there is none */
+static uint64_t address_number(void)
+{
+	uint64_t number = 1;
+	socklen_t len = sizeof(number), half = sizeof(number) / 2;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (getsockopt(fd, IPC_SOL_SMCR, IPC_SO_ADDRESS, &number, &len) < 0) {
+		assert_true(errno == EOPNOTSUPP || errno == ENOPROTOOPT);
+		number = 0;
+	} else {
+		assert_int_equal(len, sizeof(number));
+		assert_int_equal(
+			getsockopt(fd, IPC_SOL_SMCR, IPC_SO_ADDRESS, &(uint64_t){ 0 }, &half), -1);
+		assert_int_equal(errno, EINVAL);
+	}
+	close(fd);
+	return number;
+}
+
+/* Programs are told of an address that nobody else can have, whichever earlier ones were seen. */
+static void nobody_can_foretell_the_address(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct frame frame;
+	uint64_t before = 0;
+	for (int i = 0; i < 2; i++) {
+		TRIES("daemon %d", i);
+		assert_true(address_number() == 0);
+		daemon_start(&daemon);
+		const uint64_t number = address_number();
+		assert_true(number != 0 && number != before);
+		struct sockaddr_un addr;
+		int len = ipc_abstract_address(daemon.path, number, &addr);
+		int session = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		assert_int_equal(connect(session, (struct sockaddr *)&addr, (socklen_t)len), 0);
+		send_hello(session);
+		assert_true(receive_frame(session, &frame));
+		assert_int_equal(frame.type, IPC_HELLO);
+		free(frame.payload);
+		send_frame(session, IPC_CONTROL, "echo", 4, -1);
+		assert_int_equal(receive_error(session), EPERM); /* tools have no business there */
+		close(session);
+		before = number;
+		daemon_command(&daemon, 's');
+		while (address_number() != 0) /* nobody is sent to where it listens no more */
+			poll(NULL, 0, 1);
+		daemon_stop(&daemon);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -535,6 +588,7 @@ int main(void)
 		cmocka_unit_test(too_many_sessions_promise_nothing),
 		cmocka_unit_test(a_program_that_was_refused_is_promised_again),
 		cmocka_unit_test(a_daemon_without_descriptors_refuses_at_once),
+		cmocka_unit_test(nobody_can_foretell_the_address),
 		cmocka_unit_test(a_fallback_opens_the_gate),
 		cmocka_unit_test(a_second_sender_ends_the_connection),
 		cmocka_unit_test(both_sides_agree_while_the_policy_changes),

@@ -5,6 +5,7 @@
 
 #include <linux/sockios.h>
 #include <sched.h>
+#include <sys/fsuid.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
@@ -789,6 +790,15 @@ static void sessions_and_connections_of_a_user_are_limited(void **state)
 
 /* ---- life of the socket ---- */
 
+static char last_line[512];
+
+static void keep_line(void *ctx, int priority, const char *line)
+{
+	(void)ctx;
+	(void)priority;
+	snprintf(last_line, sizeof(last_line), "%s", line);
+}
+
 static int try_clients(const char *path, char text[256])
 {
 	struct conns *conns;
@@ -796,7 +806,9 @@ static int try_clients(const char *path, char text[256])
 	struct event_base *base = event_base_new();
 	const struct conns_config conns_config = {
 		.base = base,
-		.callbacks = { .engine_enter = on_engine, .engine_leave = on_engine },
+		.callbacks = { .engine_enter = on_engine,
+			       .engine_leave = on_engine,
+			       .log = keep_line },
 	};
 	assert_int_equal(conns_new(&conns_config, &conns), 0);
 	const struct clients_config config = { .base = base, .conns = conns, .socket_path = path };
@@ -810,7 +822,7 @@ static int try_clients(const char *path, char text[256])
 static int connect_abstract(const struct daemon_side *daemon)
 {
 	struct sockaddr_un addr;
-	int len = ipc_abstract_address(daemon->path, &addr);
+	int len = ipc_abstract_address(daemon->path, 0, &addr);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	limit_waiting(fd);
 	if (connect(fd, (struct sockaddr *)&addr, (socklen_t)len) < 0) {
@@ -850,17 +862,22 @@ static void the_abstract_address_serves_programs_only(void **state)
 	daemon_stop(&daemon);
 }
 
-/* Another process has the abstract address: the daemon serves its path all the same. */
+/* Another user has the abstract address: the daemon serves its path all the same, and tells who. */
 static void a_taken_abstract_address_does_no_harm(void **state)
 {
 	(void)state;
 	char text[256];
 	const char path[] = "/tmp/clients-squatted.sock";
 	struct sockaddr_un addr;
-	int len = ipc_abstract_address(path, &addr);
+	int len = ipc_abstract_address(path, 0, &addr);
+	const uid_t uid = geteuid() == 0 ? 12345 : geteuid();
+	setfsuid(uid);
 	int squatter = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	setfsuid(geteuid());
 	assert_int_equal(bind(squatter, (struct sockaddr *)&addr, (socklen_t)len), 0);
 	assert_int_equal(try_clients(path, text), 0);
+	snprintf(text, sizeof(text), "user %u has taken smcrd's address @smcrd:%s in", uid, path);
+	assert_memory_equal(last_line, text, strlen(text));
 	close(squatter);
 }
 

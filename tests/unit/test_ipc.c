@@ -366,19 +366,25 @@ static void a_path_has_an_abstract_address(void **state)
 	struct sockaddr_un addr, other;
 	char path[120];
 	const size_t head = offsetof(struct sockaddr_un, sun_path) + 1;
-	assert_int_equal(ipc_abstract_address("", &addr), -EINVAL);
-	assert_int_equal(ipc_abstract_address("/run/smcrd/smcrd.sock", &addr),
+	assert_int_equal(ipc_abstract_address("", 0, &addr), -EINVAL);
+	assert_int_equal(ipc_abstract_address("/run/smcrd/smcrd.sock", 0, &addr),
 			 head + strlen("smcrd:/run/smcrd/smcrd.sock"));
 	assert_int_equal(addr.sun_family, AF_UNIX);
 	assert_memory_equal(addr.sun_path, "\0smcrd:/run/smcrd/smcrd.sock", 28);
+	const char numbered[] = "\0smcrd-at:000000000000abcd:/run/smcrd/smcrd.sock";
+	assert_int_equal(ipc_abstract_address("/run/smcrd/smcrd.sock", 0xabcd, &addr),
+			 head - 1 + sizeof(numbered) - 1);
+	assert_memory_equal(addr.sun_path, numbered, sizeof(numbered) - 1);
 	/* Of a long path the end is kept, as it tells paths apart. */
 	memset(path, 'x', sizeof(path));
 	strcpy(path + 107 - 2, "/a");
-	int len = ipc_abstract_address(path, &addr);
+	assert_int_equal(ipc_abstract_address(path, UINT64_MAX, &addr), sizeof(addr));
+	assert_memory_equal(addr.sun_path + sizeof(addr.sun_path) - 2, "/a", 2);
+	int len = ipc_abstract_address(path, 0, &addr);
 	assert_int_equal(len, sizeof(addr));
 	assert_memory_equal(addr.sun_path + sizeof(addr.sun_path) - 2, "/a", 2);
 	path[106] = 'b';
-	assert_int_equal(ipc_abstract_address(path, &other), len);
+	assert_int_equal(ipc_abstract_address(path, 0, &other), len);
 	assert_memory_not_equal(&addr, &other, sizeof(addr));
 }
 

@@ -67,6 +67,9 @@
 const volatile __u64 netns_cookie;
 const volatile __s32 page_size = 4096;
 
+/* The number in the daemon's abstract address; 0: it has none. */
+volatile __u64 address_number;
+
 /* ---- handshakes */
 
 /* ctx->sk is a client's own socket (is_fullsock), or a request, which stands for a server's
@@ -221,6 +224,23 @@ static __always_inline void tell_of_daemon(struct bpf_sockopt *ctx)
 	succeed(ctx);
 }
 
+/* A user can bind only names that can be foretold, and who answers here is the daemon itself. */
+static __always_inline void tell_of_address(struct bpf_sockopt *ctx)
+{
+	__u64 number = address_number;
+	__u64 *value = ctx->optval;
+	if (!number || ctx->retval == 0)
+		return;
+	if ((void *)(value + 1) > ctx->optval_end) {
+		ctx->retval = -EINVAL;
+		return;
+	}
+	*value = number;
+	ctx->optlen = sizeof(*value);
+	barrier(); /* as in succeed() */
+	ctx->retval = 0;
+}
+
 SEC("cgroup/getsockopt")
 int smcr_getsockopt(struct bpf_sockopt *ctx)
 {
@@ -232,6 +252,7 @@ int smcr_getsockopt(struct bpf_sockopt *ctx)
 	case IPC_SO_NEGOTIATED:
 	case IPC_SO_REASON: tell_of_socket(ctx, sk); break;
 	case IPC_SO_STANDS_STILL: tell_of_daemon(ctx); break;
+	case IPC_SO_ADDRESS: tell_of_address(ctx); break;
 	default: return leave_alone(ctx);
 	}
 	return 1;
