@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
+#include "daemon/host/log.h"
 #include "daemon/host/peer_id.h"
+#include "daemon/host/presence.h"
 #include "daemon/host/privileges.h"
 #include "daemon/internal.h"
 #include "daemon/rendezvous/attach.h"
@@ -71,6 +73,12 @@ int setup_hotplug(struct smcrd *smcrd)
  */
 int setup_neighbours(struct smcrd *smcrd)
 {
+	uid_t uid;
+	if (presence_find_stranger(&uid))
+		log_message(LOG_WARNING,
+			    "user %u has a name in the abstract namespace as only smcrd has them "
+			    "(@smcrd-presence:): it counts for nothing",
+			    (unsigned int)uid);
 	return netif_purge_neighbours(smcrd->netifs);
 }
 

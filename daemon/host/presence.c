@@ -10,10 +10,15 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#define NAME "smcrd-presence:"
+#include "daemon/host/holder.h"
+#include "proto/ipc/ipc.h"
+
+#define NAME     "smcrd-presence:"
+#define ALONE_MS 10000 /* only the thread waits that looks after neighbour entries */
 
 /* A random name: process ids are not unique, since other pid namespaces may have the same. */
 static int random_name(struct sockaddr_un *ret_addr, socklen_t *ret_len)
@@ -52,19 +57,78 @@ void presence_end(int presence)
 		close(presence);
 }
 
-bool presence_is_alone(void)
+/* ---- who else is there */
+
+/* Could a smcrd run as this user? Root's, this process's own, and the one whose the socket of the
+ * service is; others cannot make that file. */
+static bool is_of_smcrd(uid_t uid)
+{
+	struct stat st;
+	return uid == 0 || uid == geteuid() ||
+	       (stat(IPC_DEFAULT_SOCKET, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_uid == uid);
+}
+
+struct seen {
+	unsigned int smcrds, strangers;
+	uid_t stranger; /* the last one */
+};
+
+static bool look_at(void *arg, const char *name, size_t name_len, uid_t uid)
+{
+	const size_t len = strlen(NAME);
+	struct seen *seen = arg;
+	if (name_len <= len || name[0] != '\0' || memcmp(name + 1, NAME, len) != 0)
+		return true;
+	if (is_of_smcrd(uid)) {
+		seen->smcrds++;
+	} else {
+		seen->strangers++;
+		seen->stranger = uid;
+	}
+	return true;
+}
+
+/* For kernels that do not list the users of Unix sockets (CONFIG_UNIX_DIAG): anybody's name counts.
+ */
+static int count_names(struct seen *seen)
 {
 	char *line = NULL;
 	size_t size = 0;
-	unsigned int seen = 0;
 	FILE *sockets = fopen("/proc/thread-self/net/unix", "re");
 	if (!sockets)
-		return false;
+		return -errno;
+	*seen = (struct seen){ 0 };
 	while (getline(&line, &size, sockets) >= 0)
-		seen += strstr(line, " @" NAME) != NULL;
-	/* The one is this process's own. */
-	bool alone = !ferror(sockets) && seen == 1;
+		seen->smcrds += strstr(line, " @" NAME) != NULL;
+	int r = ferror(sockets) ? -EIO : 0;
 	free(line);
 	fclose(sockets);
-	return alone;
+	return r;
+}
+
+static int look_around(int limit_ms, struct seen *ret_seen)
+{
+	struct seen seen = { 0 };
+	int r = holder_each_unix(limit_ms, look_at, &seen);
+	if (r < 0 && r != -ETIME)
+		r = count_names(&seen);
+	*ret_seen = seen;
+	return r;
+}
+
+bool presence_is_alone(void)
+{
+	struct seen seen;
+	/* The one is this process's own. */
+	return look_around(ALONE_MS, &seen) == 0 && seen.smcrds == 1;
+}
+
+bool presence_find_stranger(uid_t *ret_uid)
+{
+	struct seen seen;
+	look_around(HOLDER_START_MS, &seen);
+	if (seen.strangers == 0)
+		return false;
+	*ret_uid = seen.stranger;
+	return true;
 }
