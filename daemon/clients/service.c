@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The listening sockets: the socket file and the abstract addresses. */
 #include <errno.h>
+#include <libgen.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/syslog.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -178,6 +181,21 @@ static void close_abstract(struct clients *clients)
 
 /* ---- the whole ---- */
 
+/* Who can put a file there, can put one there before smcrd, or instead of its own. */
+static void look_at_directory(struct clients *clients)
+{
+	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	struct stat st;
+	snprintf(copy, sizeof(copy), "%s", clients->config.socket_path);
+	const char *directory = dirname(copy);
+	if (stat(directory, &st) == 0 && st.st_mode & S_IWOTH)
+		conns_log(
+			clients->conns, LOG_WARNING,
+			"every user may write to %s, and can take smcrd's place there before it "
+			"starts: choose a directory for its socket to which only smcrd's user may",
+			directory);
+}
+
 int service_open(struct clients *clients, char *ret_text, size_t len)
 {
 	struct event_base *base = clients->config.base;
@@ -195,6 +213,7 @@ int service_open(struct clients *clients, char *ret_text, size_t len)
 	if (!clients->listen_event || !clients->listen_pause ||
 	    event_add(clients->listen_event, NULL) < 0)
 		return -ENOMEM;
+	look_at_directory(clients);
 	listen_abstract(clients);
 	return 0;
 }

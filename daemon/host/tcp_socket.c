@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/host/holder.h"
+
 #define HOST_LEN 64
 
 socklen_t tcp_socket_address(const char *text, struct sockaddr_storage *ret_addr)
@@ -38,6 +40,9 @@ int tcp_socket_listen(const char *address, int backlog, char *ret_text, size_t l
 {
 	struct sockaddr_storage addr;
 	const int on = 1;
+	char holder[HOLDER_TEXT];
+	uid_t uid = 0;
+	int r = 0;
 	socklen_t addr_len = tcp_socket_address(address, &addr);
 	int fd = addr_len ? socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)
 			  : -1;
@@ -50,6 +55,10 @@ int tcp_socket_listen(const char *address, int backlog, char *ret_text, size_t l
 	error = error ? error : errno;
 	if (fd >= 0)
 		close(fd);
-	snprintf(ret_text, len, "cannot listen on %s: %s", address, strerror(error));
+	if (error == EADDRINUSE)
+		r = holder_of_tcp(&addr, HOLDER_LOOP_MS, &uid);
+	holder_text(r, uid, holder);
+	snprintf(ret_text, len, "cannot listen on %s: %s%s%s", address, strerror(error),
+		 error == EADDRINUSE ? ", by " : "", error == EADDRINUSE ? holder : "");
 	return -error;
 }

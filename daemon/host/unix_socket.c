@@ -12,11 +12,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Find the process that listens at a socket file. @return 0 and its pid, or -ECONNREFUSED, -ENOENT,
- * .. */
-static int holder_of(const struct sockaddr_un *addr, pid_t *ret_pid)
+/* Find the process that listens at a socket file. @return 0 and who it is, or -ECONNREFUSED,
+ * -ENOENT, .. */
+static int find_listener(const struct sockaddr_un *addr, struct ucred *ret_cred)
 {
-	struct ucred cred;
+	struct ucred cred = { 0 };
 	socklen_t len = sizeof(cred);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
@@ -25,9 +25,9 @@ static int holder_of(const struct sockaddr_un *addr, pid_t *ret_pid)
 	/* EAGAIN: the backlog is full, so a process listens. */
 	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 && errno != EAGAIN)
 		r = -errno;
-	*ret_pid = 0;
-	if (r == 0 && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0)
-		*ret_pid = cred.pid;
+	if (r == 0)
+		(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
+	*ret_cred = cred;
 	close(fd);
 	return r;
 }
@@ -37,24 +37,29 @@ static int clear_stale(const struct sockaddr_un *addr, const char *what, const c
 		       char *ret_text, size_t len)
 {
 	struct stat st;
-	pid_t pid = 0;
+	struct ucred cred = { 0 };
 	const char *path = addr->sun_path;
 	if (lstat(path, &st) < 0)
 		return 0; /* if something is wrong, bind() will say what */
 	if (!S_ISSOCK(st.st_mode)) {
-		snprintf(ret_text, len, "%s is in the way and no socket: remove it", path);
+		snprintf(ret_text, len,
+			 "%s is in the way and no socket: remove it (it is of user %u)", path,
+			 (unsigned int)st.st_uid);
 		return -EEXIST;
 	}
-	int r = holder_of(addr, &pid);
+	int r = find_listener(addr, &cred);
 	if (r == 0) {
-		snprintf(ret_text, len, "%s is held by %s pid %d: stop it, or %s", path, what,
-			 (int)pid, advice);
+		/* The file says who has made it, even if nobody answers there. */
+		snprintf(ret_text, len, "%s is held by %s pid %d of user %u: stop it, or %s", path,
+			 what, (int)cred.pid, (unsigned int)(cred.pid > 0 ? cred.uid : st.st_uid),
+			 advice);
 		return -EADDRINUSE;
 	}
 	if (r == -ECONNREFUSED && unlink(path) == 0)
 		return 0;
 	r = r == -ECONNREFUSED ? -errno : r;
-	snprintf(ret_text, len, "%s: cannot replace the old socket: %s", path, strerror(-r));
+	snprintf(ret_text, len, "%s: cannot replace the old socket of user %u: %s", path,
+		 (unsigned int)st.st_uid, strerror(-r));
 	return r;
 }
 

@@ -885,13 +885,14 @@ static void one_daemon_a_path(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
-	char text[256], want[64];
+	char text[256], want[96];
 	struct stat st;
 	daemon_start(&daemon);
 	assert_int_equal(stat(daemon.path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0666);
 	assert_int_equal(try_clients(daemon.path, text), -EADDRINUSE);
-	snprintf(want, sizeof(want), "held by smcrd pid %d", (int)daemon.pid);
+	snprintf(want, sizeof(want), "held by smcrd pid %d of user %u: ", (int)daemon.pid,
+		 (unsigned int)geteuid());
 	assert_non_null(strstr(text, want));
 	free(control(&daemon, "echo")); /* the running daemon is unharmed */
 

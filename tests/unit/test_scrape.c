@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/fsuid.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -384,15 +385,20 @@ static void a_failure_leaves_the_old_address_open(void **state)
 {
 	struct fixture *fixture = *state;
 	struct scrape *scrape = fixture->scrape;
-	char good[64], taken[64], text[256];
+	char good[64], taken[64], want[64], text[256];
 	unsigned int port = free_port();
 	snprintf(good, sizeof(good), "127.0.0.1:%u", port);
 	snprintf(taken, sizeof(taken), "127.0.0.1:%u", free_port());
+	const uid_t uid = geteuid() == 0 ? 12345 : geteuid();
+	setfsuid(uid);
 	int other = tcp_socket_listen(taken, 1, text, sizeof(text));
+	setfsuid(geteuid());
 	assert_true(other >= 0);
 	assert_int_equal(scrape_listen(scrape, SCRAPE_TCP, good, text, sizeof(text)), 0);
 	assert_int_equal(scrape_listen(scrape, SCRAPE_TCP, taken, text, sizeof(text)), -EADDRINUSE);
 	assert_non_null(strstr(text, taken));
+	snprintf(want, sizeof(want), "Address already in use, by user %u", uid);
+	assert_non_null(strstr(text, want));
 	assert_string_equal(scrape_at(scrape, SCRAPE_TCP), good);
 	answers_at(fixture, port);
 	assert_int_equal(scrape_listen(scrape, SCRAPE_LOCAL, fixture->dir, text, sizeof(text)),
