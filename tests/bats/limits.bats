@@ -173,6 +173,32 @@ told_at_least() {
 	until_true 10 shows a info '.tcp_option.listeners == 2'
 }
 
+# squatted HOST: does somebody hold hundreds of names of pair ends there?
+squatted() {
+	[ "$(on "$1" grep -c '@smcr-pair:' /proc/net/unix)" -gt 500 ]
+}
+
+@test "users who take the names that other users' connections are about to get harm nobody" {
+	local host
+	hosts_up 1500
+	for host in a b; do smcrd_start "$host"; done
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	# A connection that stays, from whose name those of the next ones might be guessed.
+	start_on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100 --connections 1 --way epoll --hold
+	until_true 20 shows b info '.connections.smcr == 1'
+	for host in a b; do
+		start_on "$host" python3 "$HOSTS_ROOT/tests/hostile/name_squatter.py" 12345 600 1
+		until_true 20 squatted "$host"
+	done
+	for _ in {1..20}; do
+		on b setpriv --reuid 65534 --regid 65534 --clear-groups "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001
+	done
+	for host in a b; do
+		shows "$host" info '.connections | .names_taken_total == 0 and .established_total == 21 and .failed_total == 0'
+	done
+}
+
 @test "a limit of the length of files ends no smcrd: what cannot be written is left out, and connections go on" {
 	two_daemons
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001

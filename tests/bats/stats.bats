@@ -215,6 +215,17 @@ signal.pause()' "$SERVER" >"$HOSTS_DIR/idle.out"
 	rmdir "$HOSTS_DIR/taken"
 	run -0 smcrctl_on a config reload
 	[ "$output" = "No value has changed." ]
+	# The log tells which user has a port.
+	start_on a python3 -c 'import os, signal, socket, sys
+os.setuid(12345)
+taken = socket.create_server((sys.argv[1], 9469))
+signal.pause()' "$SERVER"
+	until_true 5 tcp_listens a 9469
+	printf '%s\n' "metrics_socket = $HOSTS_DIR/taken" "metrics_address = $SERVER:9469" >"$HOSTS_DIR/a.conf"
+	run -0 smcrctl_on a config reload
+	[[ "$output" == *"Not yet:"*"cannot listen on $SERVER:9469: Address already in use, by user 12345; a reload tries again"* ]]
+	echo "metrics_socket = $HOSTS_DIR/taken" >"$HOSTS_DIR/a.conf"
+	run -0 smcrctl_on a config reload
 	run -0 scrape a -o /dev/null --unix-socket "$HOSTS_DIR/taken" http://smcrd/metrics
 	[ ! -e "$HOSTS_DIR/metrics.sock" ]
 	run -2 smcrctl_on a config set metrics_socket ""

@@ -4,10 +4,10 @@
 
   name_squatter.py UID SECONDS SEED [NAME..]
 
-It becomes the user UID, without further groups, and takes each NAME; "ready" on standard output tells that it has
-them. Then it reads the names in use again and again (/proc/net/unix), and takes those that may come next: of pair ends
-with the ids behind the latest one and the ports behind those of the latest connections, of pair ends that have gone, and
-of other smcrd. Half of its sockets listen. The last line is "taken N refused N again N called N": names that it got, names
+It becomes the user UID, without further groups, and takes each NAME. Then it reads the names in use again and again
+(/proc/net/unix), and takes those that may come next: of pair ends with the ids behind the latest one and the ports behind
+those of the latest connections, of pair ends that have gone, and of other smcrd. "ready" on standard output tells that it
+has done so once. Half of its sockets listen. The last line is "taken N refused N again N called N": names that it got, names
 that somebody else had, names of pairs that had gone, and callers at its sockets.
 """
 import os
@@ -97,8 +97,9 @@ def main():
     squatter, kept = Squatter(random.Random(seed)), []
     for name in sys.argv[4:]:
         squatter.take(name, kept)
-    print("ready", flush=True)
     until = time.monotonic() + seconds
+    squatter.one_round()
+    print("ready", flush=True)
     while time.monotonic() < until:
         squatter.one_round()
         time.sleep(PAUSE_S)
