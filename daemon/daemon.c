@@ -44,6 +44,7 @@ static int bring_up(struct smcrd *smcrd)
 		const char *cannot; /* do what, if the step fails; NULL: the step says it itself */
 	} steps[] = {
 		{ setup_privileges, "give up privileges" },
+		{ setup_sole, NULL },
 		{ setup_loop, "make an event loop" },
 		{ setup_netifs, "watch network interfaces" },
 		{ setup_hotplug, "watch devices come and go" },
@@ -115,6 +116,7 @@ int smcrd_new(struct config *config, const struct config_source *source, struct 
 	smcrd->source = source;
 	smcrd->config = *config;
 	smcrd->cgroup = -ENOENT;
+	smcrd->sole = -1;
 	waiting_init(&smcrd->waiting, smcrd->config.busy_poll_us);
 	*config = (struct config){ 0 };
 	signal(SIGPIPE, SIG_IGN);
@@ -190,6 +192,8 @@ void smcrd_free(struct smcrd *smcrd)
 			event_free(events[i]);
 	if (smcrd->base)
 		event_base_free(smcrd->base);
+	if (smcrd->sole >= 0)
+		close(smcrd->sole); /* last: now another smcrd may begin */
 	config_free(&smcrd->config);
 	free(smcrd);
 }

@@ -20,7 +20,8 @@ struct smcrd;
  * @param config  ownership passes to this function, also on failure
  * @param source  where the configuration came from and is read again; must exist as long as the
  *                process
- * @return 0, or a negative errno with a sentence in `ret_error`
+ * @return 0, or a negative errno with a sentence in `ret_error`; -EALREADY: another smcrd serves
+ *         this network namespace
  */
 int smcrd_new(struct config *config, const struct config_source *source, struct smcrd **ret_smcrd,
 	      char ret_error[DAEMON_ERROR_LEN]);

@@ -63,6 +63,7 @@ struct smcrd {
 	struct events *events; /* what has happened */
 
 	/* The host. */
+	int sole; /* lock of the network namespace, or -1 */
 	struct netif_watch *netifs;
 	struct hotplug_watch *hotplug;
 	int cgroup;    /* the root of the hierarchy, or a negative errno */
@@ -108,6 +109,7 @@ struct smcrd {
 /* The steps of the start, in their order (daemon.c). @return 0; or a negative errno, which ends the
  * start: the caller's table says what cannot be done, or smcrd->error has a sentence */
 int setup_privileges(struct smcrd *smcrd);
+int setup_sole(struct smcrd *smcrd);
 int setup_netifs(struct smcrd *smcrd);
 int setup_hotplug(struct smcrd *smcrd);
 int setup_names(struct smcrd *smcrd);

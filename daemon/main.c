@@ -16,6 +16,9 @@
 #include "daemon/host/trace.h"
 #include "daemon/options.h"
 
+/* The unit names it: another start would be in vain while the other smcrd runs. */
+#define EXIT_ANOTHER_SERVES 3
+
 /*
  * Go to the background. The parent stays until the daemon serves or has failed, and exits with its
  * status, so that its caller knows. Standard error stays open until then, for warnings.
@@ -113,15 +116,16 @@ int main(int argc, char **argv)
 		log_message(LOG_WARNING, "neither the journal nor syslog runs, so nobody keeps the "
 					 "log of smcrd; --foreground writes it to standard error");
 	struct smcrd *smcrd;
-	if (smcrd_new(&config, &options.source, &smcrd, text) < 0) {
+	int error = smcrd_new(&config, &options.source, &smcrd, text);
+	if (error) {
 		log_message(LOG_ERR, "%s", text);
-		return 1;
+		return error == -EALREADY ? EXIT_ANOTHER_SERVES : 1;
 	}
 	hold_hangup(SIG_UNBLOCK);
 	log_tell_starter(false);
 	if (ready >= 0)
 		report_ready(ready);
-	int error = log_start_writer();
+	error = log_start_writer();
 	if (error)
 		log_message(LOG_WARNING,
 			    "smcrd has to wait where the journal takes no line: no thread: %s",

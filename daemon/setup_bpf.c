@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /* Steps of the start that load the BPF programs and keep them informed. smcrd serves without them:
  * then connections stay TCP, but for those to networks that the configuration names. */
+#include <errno.h>
 #include <string.h>
 
 #include "daemon/host/log.h"
 #include "daemon/internal.h"
+#include "daemon/rendezvous/sole.h"
 
-/* smcrd serves without the option. */
+/* smcrd serves without the option, but not beside another smcrd. */
 int setup_option(struct smcrd *smcrd)
 {
-	int error = rdv_option_open(smcrd->cgroup, &smcrd->option, smcrd->option_error);
+	int error = rdv_option_open(smcrd->cgroup, smcrd->config.socket_path, &smcrd->option,
+				    smcrd->option_error);
 	if (!error) {
 		smcrd->option_error[0] = '\0';
 		return 0;
 	}
 	smcrd->option = NULL;
+	if (error == -EALREADY)
+		return sole_refuse(smcrd->error, DAEMON_ERROR_LEN);
 	log_message(LOG_WARNING, "the SMC-R TCP option cannot be used, connections stay TCP%s: %s",
 		    smcrd->config.num_capable_subnets ? " but to the capable_subnet networks" : "",
 		    smcrd->option_error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of the start that are about the host: privileges, interfaces, names. */
+/* Steps of the start that are about the host: privileges, other daemons, interfaces, names. */
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #include "daemon/internal.h"
 #include "daemon/rendezvous/attach.h"
 #include "daemon/rnic/soft.h"
+#include "daemon/rendezvous/sole.h"
 
 /* Do what needs more privileges than smcrd needs later, and give these up: find the root of the
  * cgroups, and see who has the UDP port of RoCEv2. */
@@ -31,6 +32,12 @@ int setup_privileges(struct smcrd *smcrd)
 	if (r == 0)
 		smcrd->confined = confine(smcrd->source, &smcrd->config, smcrd->files) == 0;
 	return r;
+}
+
+/* Before anything is opened that the other one may have. */
+int setup_sole(struct smcrd *smcrd)
+{
+	return sole_become(&smcrd->sole, smcrd->error, DAEMON_ERROR_LEN);
 }
 
 /* ---- interfaces ---- */

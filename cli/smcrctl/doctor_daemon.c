@@ -10,7 +10,27 @@
 #include "cli/smcrctl/doctor.h"
 #include "cli/smcrctl/netns.h"
 
-/* ---- an smcrd with another socket: its abstract address has the path ---- */
+/* ---- an smcrd with another socket ---- */
+
+/* The smcrd of this network namespace, if it has another socket than this command was told.
+ * @return what to call it and its socket; malloc'ed; NULL: there is none, or it does not tell */
+static char *other_server(const struct doctor *doctor, struct ipc_serving *serving)
+{
+	struct stat st;
+	char *text = NULL;
+	if (!netns_server(serving) || !strcmp(serving->socket, doctor->socket_path))
+		return NULL;
+	bool own_pids = stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == serving->pid_namespace;
+	bool seen = stat(serving->socket, &st) == 0 && S_ISSOCK(st.st_mode);
+	if (asprintf(&text, "smcrd, process %u%s, serves this network namespace, on %s%s",
+		     serving->pid, own_pids ? "" : " of another PID namespace", serving->socket,
+		     seen ? "" : ", which is not to be seen from here") < 0)
+		return NULL;
+	return text;
+}
+
+/* ---- where BPF is not permitted, or smcrd does not tell: its abstract address has the path ----
+ */
 
 #define ABSTRACT_PREFIX "@smcrd:"
 #define LISTENS         0x10000u /* a flag in /proc/net/unix */
@@ -53,21 +73,29 @@ static char *another_socket(void)
 	return found;
 }
 
+#define NAME_IT                                                                                    \
+	"name that socket to smcrctl and smcr-run: --socket, or SMCRD_SOCKET=%s in the "           \
+	"environment"
+
 static void is_absent(struct doctor *doctor, const char *text)
 {
-	char *elsewhere = another_socket();
-	doctor->absent = !elsewhere;
-	if (elsewhere)
+	struct ipc_serving serving;
+	char *other = other_server(doctor, &serving);
+	char *elsewhere = other ? NULL : another_socket();
+	doctor->absent = !elsewhere && !other;
+	if (other)
+		findings_add(&doctor->findings, FINDING_PROBLEM, "%s; but %s\n" NAME_IT, text,
+			     other, serving.socket);
+	else if (elsewhere)
 		findings_add(&doctor->findings, FINDING_PROBLEM,
-			     "%s; but one listens on %s\nname that socket to smcrctl and smcr-run: "
-			     "--socket, or SMCRD_SOCKET=%s in the environment",
-			     text, elsewhere, elsewhere);
+			     "%s; but one listens on %s\n" NAME_IT, text, elsewhere, elsewhere);
 	else
 		findings_add(&doctor->findings, FINDING_PROBLEM,
 			     "%s\nstart smcrd: systemctl start smcrd; if it ends at once its log "
 			     "says why: journalctl -u smcrd; until then all connections are plain "
 			     "TCP",
 			     text);
+	free(other);
 	free(elsewhere);
 }
 
@@ -129,6 +157,25 @@ void doctor_daemon(struct doctor *doctor)
 			     version);
 }
 
+static void is_elsewhere(struct doctor *doctor)
+{
+	struct ipc_serving serving;
+	char *other = other_server(doctor, &serving);
+	const char *found = "smcrd runs in another network namespace than this command: "
+			    "connections from here are plain TCP";
+	doctor->elsewhere = true;
+	if (other)
+		findings_add(&doctor->findings, FINDING_PROBLEM, "%s; another %s\n" NAME_IT, found,
+			     other, serving.socket);
+	else
+		findings_add(&doctor->findings, FINDING_PROBLEM,
+			     "%s\nstart an smcrd in this namespace, with a --socket of its own "
+			     "that SMCRD_SOCKET names, or run the program in the namespace of "
+			     "smcrd",
+			     found);
+	free(other);
+}
+
 void doctor_namespace(struct doctor *doctor)
 {
 	struct findings *findings = &doctor->findings;
@@ -145,13 +192,6 @@ void doctor_namespace(struct doctor *doctor)
 		findings_add(findings, FINDING_OK,
 			     "smcrd serves the network namespace of this command");
 		break;
-	case NETNS_OTHER:
-		doctor->elsewhere = true;
-		findings_add(findings, FINDING_PROBLEM,
-			     "smcrd runs in another network namespace than this command: "
-			     "connections from here are plain TCP\nstart an smcrd in this "
-			     "namespace, with a --socket of its own that SMCRD_SOCKET names, or "
-			     "run the program in the namespace of smcrd");
-		break;
+	case NETNS_OTHER: is_elsewhere(doctor); break;
 	}
 }

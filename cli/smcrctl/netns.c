@@ -27,3 +27,17 @@ enum netns_relation netns_compare(const json_t *host)
 		return NETNS_UNKNOWN;
 	return theirs == ours ? NETNS_SAME : NETNS_OTHER;
 }
+
+bool netns_server(struct ipc_serving *ret_serving)
+{
+	socklen_t len = sizeof(*ret_serving);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	bool told = getsockopt(fd, IPC_SOL_SMCR, IPC_SO_SERVING, ret_serving, &len) == 0 &&
+		    len == sizeof(*ret_serving);
+	close(fd);
+	if (told)
+		ret_serving->socket[sizeof(ret_serving->socket) - 1] = '\0';
+	return told;
+}

@@ -12,22 +12,19 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Find the process that listens at a socket file. @return 0 and who it is, or -ECONNREFUSED,
- * -ENOENT, .. */
-static int find_listener(const struct sockaddr_un *addr, struct ucred *ret_cred)
+int unix_socket_holder(const struct sockaddr_un *addr, socklen_t addr_len, struct ucred *ret_holder)
 {
-	struct ucred cred = { 0 };
-	socklen_t len = sizeof(cred);
+	socklen_t len = sizeof(*ret_holder);
+	*ret_holder = (struct ucred){ .uid = (uid_t)-1, .gid = (gid_t)-1 };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
 	int r = 0;
 	/* EAGAIN: the backlog is full, so a process listens. */
-	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 && errno != EAGAIN)
+	if (connect(fd, (const struct sockaddr *)addr, addr_len) < 0 && errno != EAGAIN)
 		r = -errno;
 	if (r == 0)
-		(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
-	*ret_cred = cred;
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret_holder, &len);
 	close(fd);
 	return r;
 }
@@ -37,7 +34,7 @@ static int clear_stale(const struct sockaddr_un *addr, const char *what, const c
 		       char *ret_text, size_t len)
 {
 	struct stat st;
-	struct ucred cred = { 0 };
+	struct ucred holder;
 	const char *path = addr->sun_path;
 	if (lstat(path, &st) < 0)
 		return 0; /* if something is wrong, bind() will say what */
@@ -47,12 +44,12 @@ static int clear_stale(const struct sockaddr_un *addr, const char *what, const c
 			 (unsigned int)st.st_uid);
 		return -EEXIST;
 	}
-	int r = find_listener(addr, &cred);
+	int r = unix_socket_holder(addr, sizeof(*addr), &holder);
 	if (r == 0) {
 		/* The file says who has made it, even if nobody answers there. */
 		snprintf(ret_text, len, "%s is held by %s pid %d of user %u: stop it, or %s", path,
-			 what, (int)cred.pid, (unsigned int)(cred.pid > 0 ? cred.uid : st.st_uid),
-			 advice);
+			 what, (int)holder.pid,
+			 (unsigned int)(holder.pid > 0 ? holder.uid : st.st_uid), advice);
 		return -EADDRINUSE;
 	}
 	if (r == -ECONNREFUSED && unlink(path) == 0)

@@ -5,7 +5,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 struct unix_socket {
 	int fd; /* -1: it is not open */
@@ -37,5 +39,14 @@ int unix_socket_open(const struct unix_socket_params *params, struct unix_socket
  * happens if the socket is not open.
  */
 void unix_socket_close(struct unix_socket *socket);
+
+/**
+ * The process that listens at an address, as far as the kernel tells. Does not wait for that
+ * process.
+ * @param ret_holder  pid 0: not known, or in a PID namespace that this process does not see
+ * @return 0; -ECONNREFUSED, -ENOENT: nobody listens there; or another negative errno
+ */
+int unix_socket_holder(const struct sockaddr_un *addr, socklen_t addr_len,
+		       struct ucred *ret_holder);
 
 #endif

@@ -9,13 +9,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include <utlist.h>
 
 #include "daemon/rendezvous/attach.h"
+#include "daemon/rendezvous/bpf/serving.h"
 #include "daemon/rendezvous/bpf/smcr.h"
+#include "daemon/rendezvous/serving.h"
 #include "smcr.skel.h"
 
 #define MAX_SKIP_SECONDS 86400
@@ -28,7 +32,7 @@ _Static_assert(IPC_SOL_SMCR == 0x534d4352 && IPC_SO_CLAIM == 1 && IPC_SO_NEGOTIA
 		       IPC_NEGOTIATED_NO == 2 && IPC_NEGOTIATED_UNCLAIMED == 3 &&
 		       IPC_PROMISE_MARK == 113 && IPC_SO_PLAIN == 6 && IPC_SO_SPOKEN == 7 &&
 		       IPC_SO_UNASKED == 8 && IPC_UNASKED_MAX == SMCR_UNASKED_MAX &&
-		       IPC_SO_ADDRESS == 9,
+		       IPC_SO_ADDRESS == 9 && IPC_SO_SERVING == 10,
 	       "numbers.h has other numbers");
 
 _Static_assert(sizeof(struct smcr_claim) == sizeof(struct ipc_claim) &&
@@ -49,6 +53,16 @@ _Static_assert(sizeof(struct smcr_spoken) == sizeof(struct ipc_spoken) &&
 		       offsetof(struct smcr_spoken, words) == offsetof(struct ipc_spoken, bytes) &&
 		       SMCR_SPOKEN_FREED == IPC_SPOKEN_FREED,
 	       "smcr.h has other words");
+
+_Static_assert(sizeof(struct smcr_serving) == sizeof(struct ipc_serving) &&
+		       offsetof(struct smcr_serving, uid) == offsetof(struct ipc_serving, uid) &&
+		       offsetof(struct smcr_serving, flags) ==
+			       offsetof(struct ipc_serving, flags) &&
+		       offsetof(struct smcr_serving, socket) ==
+			       offsetof(struct ipc_serving, socket) &&
+		       SMCR_SERVING_STANDS_STILL == IPC_SERVING_STANDS_STILL &&
+		       SMCR_SERVING_STOPS == IPC_SERVING_STOPS,
+	       "serving.h tells of another daemon");
 
 _Static_assert(RDV_COMM_LEN == SMCR_COMM_LEN, "smcr.h has another length of names");
 
@@ -112,6 +126,21 @@ static int attach_claims(const struct bpf_program *prog, int cgroup, int fd)
 	return r;
 }
 
+/* Of two daemons that start at once, the one whose program answers first was attached first. It
+ * stays, and the other one ends. @return -EALREADY: this is the other one */
+static int check_first(const struct rdv_option *option)
+{
+	struct ipc_serving serving;
+	int r = rdv_serving_ask(&serving);
+	if (r == -ENOENT) /* the programs of another cgroup hierarchy's root are not asked */
+		return 0;
+	if (r == -EPROTO)
+		return -EALREADY;
+	if (r < 0)
+		return r;
+	return serving.instance == option->skel->bss->serving.instance ? 0 : -EALREADY;
+}
+
 static int attach(struct rdv_option *option, int cgroup)
 {
 	struct smcr *skel = option->skel;
@@ -122,6 +151,8 @@ static int attach(struct rdv_option *option, int cgroup)
 	if (r == 0)
 		r = attach_program(skel->progs.smcr_getsockopt, cgroup,
 				   &skel->links.smcr_getsockopt);
+	if (r == 0)
+		r = check_first(option);
 	/* Last, so that no socket can be claimed before the rest works. */
 	if (r == 0)
 		r = attach_claims(skel->progs.smcr_setsockopt, cgroup, option->claims);
@@ -142,7 +173,23 @@ static int64_t read_clock_offset(void)
 	return offset;
 }
 
-static int load(struct rdv_option *option, int cgroup, char text[RDV_TEXT_MAX])
+/* What others are told who ask which daemon this is. */
+static int introduce(struct smcr_serving *serving, const char *socket_path)
+{
+	struct stat st;
+	ssize_t n = getrandom(&serving->instance, sizeof(serving->instance), 0);
+	if (n != (ssize_t)sizeof(serving->instance))
+		return -EIO;
+	serving->pid = (uint32_t)getpid();
+	serving->uid = getuid();
+	if (stat("/proc/self/ns/pid", &st) == 0)
+		serving->pid_namespace = st.st_ino;
+	snprintf(serving->socket, sizeof(serving->socket), "%s", socket_path);
+	return 0;
+}
+
+static int load(struct rdv_option *option, int cgroup, const char *socket_path,
+		char text[RDV_TEXT_MAX])
 {
 	option->clock_offset_ns = read_clock_offset();
 	int r = rdv_netns_cookie(&option->netns_cookie);
@@ -154,23 +201,31 @@ static int load(struct rdv_option *option, int cgroup, char text[RDV_TEXT_MAX])
 	option->skel->rodata->netns_cookie = option->netns_cookie;
 	option->skel->rodata->own_uid = getuid();
 	option->skel->rodata->page_size = (int)sysconf(_SC_PAGESIZE);
+	r = introduce(&option->skel->bss->serving, socket_path);
+	if (r < 0)
+		return fail(ATTACH_LOAD, r, text);
 	r = smcr__load(option->skel);
 	if (r < 0)
 		return fail(ATTACH_LOAD, r, text);
 	if (cgroup < 0)
 		return fail(ATTACH_ROOT, cgroup, text);
 	r = attach(option, cgroup);
+	if (r == -EALREADY) {
+		snprintf(text, RDV_TEXT_MAX, "another smcrd serves this network namespace");
+		return r;
+	}
 	return r < 0 ? fail(ATTACH_PROGRAM, r, text) : 0;
 }
 
-int rdv_option_open(int cgroup, struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX])
+int rdv_option_open(int cgroup, const char *socket_path, struct rdv_option **ret_option,
+		    char ret_text[RDV_TEXT_MAX])
 {
 	struct rdv_option *option = calloc(1, sizeof(*option));
 	if (!option)
 		return fail(ATTACH_MEMORY, -ENOMEM, ret_text);
 	option->claims = -1;
 	libbpf_print_fn_t before = libbpf_set_print(attach_log);
-	int r = load(option, cgroup, ret_text);
+	int r = load(option, cgroup, socket_path, ret_text);
 	libbpf_set_print(before);
 	if (r < 0) {
 		rdv_option_close(option);

@@ -63,13 +63,16 @@ struct rdv_skipped_peer {
 /**
  * Load the BPF programs and attach them. From now on handshakes of claimed sockets of the calling
  * thread's network namespace carry the option.
- * @param cgroup    what attach_root() gave, its error too; stays the caller's
+ * @param cgroup       what attach_root() gave, its error too; stays the caller's
+ * @param socket_path  of the daemon, for others who ask who serves the namespace (serving.h)
  * @param ret_text  on failure: what is missing and what to do, for the log; room RDV_TEXT_MAX. The
  *                  daemon can go on; then all connections are plain TCP
  * @return 0, -EPERM or -EACCES (needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN), -ENOSYS or
- * -EOPNOTSUPP (kernel too old or built without), or what the kernel said
+ * -EOPNOTSUPP (kernel too old or built without), -EALREADY (another daemon's programs serve the
+ * namespace: this one must not go on), or what the kernel said
  */
-int rdv_option_open(int cgroup, struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX]);
+int rdv_option_open(int cgroup, const char *socket_path, struct rdv_option **ret_option,
+		    char ret_text[RDV_TEXT_MAX]);
 
 /** Detach and free. Claims and outcomes are forgotten. NULL is allowed. */
 void rdv_option_close(struct rdv_option *option);

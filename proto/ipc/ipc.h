@@ -318,7 +318,9 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
  * smcrd, so the library also leaves a mark for the next one (lib/smcr/bar.h). Errors: EALREADY:
  * barred already; EINVAL also: not a listener; else as above.
  *
- * IPC_SO_STANDS_STILL and IPC_SO_ADDRESS can be read from a socket of any kind.
+ * IPC_SO_STANDS_STILL, IPC_SO_ADDRESS and IPC_SO_SERVING can be read from a socket of any kind.
+ * IPC_SO_SERVING tells which smcrd serves the network namespace; EINVAL: too little room for the
+ * answer.
  *
  * IPC_SO_PLAIN tells smcrd that the library has left a connection on TCP, and why, so that
  * operators see it. (Connections of claimed sockets smcrd counts by itself.) It is set after
@@ -351,6 +353,7 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
 /** getsockopt, uint64_t: the number in smcrd's abstract address, never 0. ENOPROTOOPT or EOPNOTSUPP
  * also if it has none. */
 #define IPC_SO_ADDRESS 9
+#define IPC_SO_SERVING 10 /* getsockopt, struct ipc_serving */
 
 /** The number is a program's word. With this bound each real connection can pass for 33 at most. */
 #define IPC_UNASKED_MAX 32
@@ -378,6 +381,24 @@ struct ipc_plain {
 	uint32_t reason; /* enum smcr_reason: SOCKET_OPTION, NOT_CLAIMED, NO_DAEMON, LIMIT,
 			    NO_DESCRIPTORS, INTERNAL, BARRED */
 	uint32_t flags;  /* IPC_PLAIN_.. */
+};
+
+enum {
+	IPC_SERVING_STANDS_STILL = 1 << 0, /* as IPC_SO_STANDS_STILL */
+	IPC_SERVING_STOPS = 1 << 1,        /* it was told to end */
+};
+
+#define IPC_SERVING_PATH_MAX 112
+
+/** The smcrd that serves a network namespace. What it says of itself is as it sees itself. */
+struct ipc_serving {
+	uint64_t instance;      /* random: tells a daemon its own answer */
+	uint64_t pid_namespace; /* inode number */
+	uint32_t pid;           /* in that namespace */
+	uint32_t uid;
+	uint32_t flags; /* IPC_SERVING_.. */
+	uint32_t reserved;
+	char socket[IPC_SERVING_PATH_MAX]; /* path, NUL terminated */
 };
 
 #define IPC_SPOKEN_MAX 1024 /* more than the messages of any CLC exchange */

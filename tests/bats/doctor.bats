@@ -266,7 +266,7 @@ time.sleep(600)'
 	hosts_up 1500
 	smcrd_start a
 	run -1 on a env SMCRD_SOCKET="$HOSTS_DIR/none.sock" "$HOSTS_BUILD/bin/smcrctl" -j doctor
-	found problem daemon "no smcrd answers on $HOSTS_DIR/none.sock: No such file or directory; but one listens on $HOSTS_DIR/a.sock"
+	found problem daemon "no smcrd answers on $HOSTS_DIR/none.sock: No such file or directory; but smcrd, process $SMCRD_PID_a, serves this network namespace, on $HOSTS_DIR/a.sock"
 	jq -e --arg socket "$HOSTS_DIR/a.sock" '.doctor[] | select(.check == "daemon") |
 		.advice | contains("SMCRD_SOCKET=" + $socket)' <<<"$output"
 	[[ "$output" != *"4791 is taken"* ]]

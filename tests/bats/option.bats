@@ -622,14 +622,18 @@ negotiates() {
 	done
 }
 
-@test "two daemons in one namespace: one option on the wire, and either may go" {
-	talk_start second a "$HOSTS_BUILD/tests/tools/option_holder"
-	[ "$(talk_hear second)" = ready ]
+# second: another daemon starts on host a, and is refused
+second() {
+	run on a "$HOSTS_BUILD/tests/tools/option_holder"
+	[[ "$status" = 1 && "$output" == *"another smcrd serves this network namespace" ]]
+}
+
+@test "a second daemon in a namespace takes its programs back, and the first one's stay" {
 	capture_start b eth0 wire tcp port 7015
 	serve 7015 claim
 	meet 7015 claim
 	both 'ok yes'
-	talk_kill daemon_a KILL
+	second
 	both 'ok yes'
 	part
 	meet 7015 claim
@@ -1130,16 +1134,16 @@ repeated_bare() {
 	options late syn | head -1 | grep -q "$OPTION" && ! options late syn | tail -1 | grep -q "$OPTION"
 }
 
-@test "of two daemons in one namespace one that moves suffices" {
+@test "a second daemon in a namespace is refused also while the first one stands still" {
 	tell client 'socket unix'
 	standing a
-	talk_start second a "$HOSTS_BUILD/tests/tools/option_holder"
-	[ "$(talk_hear second)" = ready ]
-	tell client stands-still 'ok 0'
-	talk_kill second
+	second
 	tell client stands-still 'ok 1'
 	moving a
 	tell client stands-still 'ok 0'
+	second
+	talk_kill daemon_a KILL
+	holder_start a
 }
 
 @test "a daemon in a time namespace of its own, whose clock is behind, does not stand still" {

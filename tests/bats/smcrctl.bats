@@ -223,26 +223,40 @@ live_events() {
 	[[ "$output" == *nosuch0* ]]
 }
 
-@test "a second smcrd on the same socket, and on the same port, says who holds it" {
+# hold_port: another program has UDP port 4791 of host a
+hold_port() {
+	talk_start holder a /usr/bin/python3 -c '
+import socket, sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind(("", 4791))
+for line in sys.stdin:
+    print("ok", flush=True)'
+	tell holder there
+}
+
+@test "where its socket or its port is taken, smcrd says who holds it" {
 	hosts_up 1500
-	smcrd_start a --rnic soft:eth0
+	: >"$HOSTS_DIR/a.conf"
+	hold_port
 	run -1 on a "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/a.conf" \
 		--socket "$HOSTS_DIR/other.sock" --rnic soft:eth0
 	echo "$output"
-	[[ "$output" == *"soft:eth0"*4791*"smcrd"*"$SMCRD_PID_a"* ]]
-	run -1 on a "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/a.conf" \
-		--socket "$HOSTS_DIR/a.sock" --rnic soft:eth1
+	[[ "$output" == *"soft:eth0"*4791*"python3"*"${TALK_PID[holder]}"* ]]
+	# the same socket, in two network namespaces
+	smcrd_start b
+	run -1 on a "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/b.sock"
 	echo "$output"
-	[[ "$output" == *"$HOSTS_DIR/a.sock"*"$SMCRD_PID_a"* ]]
-	answers a
+	[[ "$output" == *"$HOSTS_DIR/b.sock is held by smcrd pid $SMCRD_PID_b of user 0: stop it, or choose another socket with --socket"* ]]
+	answers b
 }
 
 @test "where each RNIC is taken, and where the socket has no directory, smcrd says what to do" {
 	hosts_up 1500
-	smcrd_start a
+	: >"$HOSTS_DIR/a.conf"
+	hold_port
 	run -1 on a timeout 30 "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/none/at/all/a.sock"
 	echo "$output"
-	[[ "$output" == *"cannot bind UDP "*"address in use by smcrd (pid $SMCRD_PID_a)"* ]]
+	[[ "$output" == *"cannot bind UDP "*"address in use by python3"*" (pid ${TALK_PID[holder]})"* ]]
 	# Both interfaces have an address: that is not what is missing.
 	[[ "$output" == *"no RNIC is usable, for the reasons above: connections stay TCP until one is"* ]]
 	[[ "${lines[-1]}" == *"cannot listen on $HOSTS_DIR/none/at/all/a.sock: No such file or directory; make its directory, or choose another path" ]]
@@ -322,7 +336,7 @@ live_events() {
 	: >"$HOSTS_DIR/a.conf"
 	run -0 on a "$HOSTS_BUILD/bin/smcrd" --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock"
 	answers a
-	run -1 on a "$HOSTS_BUILD/bin/smcrd" --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock"
+	run -3 on a "$HOSTS_BUILD/bin/smcrd" --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock"
 	[ -n "$output" ]
 }
 

@@ -18,7 +18,7 @@
 static inline int option_open(struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX])
 {
 	int cgroup = attach_root();
-	int r = rdv_option_open(cgroup, ret_option, ret_text);
+	int r = rdv_option_open(cgroup, "/nowhere", ret_option, ret_text);
 	if (cgroup >= 0)
 		close(cgroup);
 	return r;

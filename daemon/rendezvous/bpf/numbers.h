@@ -33,6 +33,7 @@
 #define IPC_SO_SPOKEN            7
 #define IPC_SO_UNASKED           8
 #define IPC_SO_ADDRESS           9
+#define IPC_SO_SERVING           10
 #define IPC_CLAIM_REQUIRED       (1 << 0)
 #define IPC_CLAIM_TO_CONNECT     (1 << 1)
 #define IPC_PLAIN_ACCEPTED       (1 << 0)

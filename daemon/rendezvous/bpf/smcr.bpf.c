@@ -17,7 +17,8 @@
  *   address.h       addresses of sockets
  *   caller.h        the process that calls setsockopt()
  *   socks.h         what is kept with each socket; gate.bpf.c uses it too
- *   smcr.h, rule.h  types that the daemon uses too; SMCR_SOCK_... are the states of a socket
+ *   smcr.h, rule.h, serving.h  types that the daemon uses too; SMCR_SOCK_... are the states of a
+ *                   socket
  *   numbers.h       numbers from headers that cannot be included
  *
  * The way of a connection, as far as these programs see it:
@@ -59,6 +60,7 @@
 #include "daemon/rendezvous/bpf/plain.h"
 #include "daemon/rendezvous/bpf/policy.h"
 #include "daemon/rendezvous/bpf/server.h"
+#include "daemon/rendezvous/bpf/serving.h"
 #include "daemon/rendezvous/bpf/smcr.h"
 #include "daemon/rendezvous/bpf/socks.h"
 #include "daemon/rendezvous/bpf/spoken.h"
@@ -66,6 +68,7 @@
 /* option.c writes these before it loads the programs. */
 const volatile __u64 netns_cookie;
 const volatile __s32 page_size = 4096;
+struct smcr_serving serving;
 
 /* The number in the daemon's abstract address; 0: it has none. */
 volatile __u64 address_number;
@@ -178,6 +181,10 @@ int smcr_setsockopt(struct bpf_sockopt *ctx)
 
 /* ---- getsockopt() */
 
+/* Two daemons that start in one namespace at the same time are both attached for a moment, until
+ * the second one finds the first one's answer to IPC_SO_SERVING and ends. So an answer that is
+ * there stays: it is of the daemon that was attached first. */
+
 /* @return room for the answer, or NULL: there is too little, and the call fails */
 static __always_inline __s32 *room_of(struct bpf_sockopt *ctx)
 {
@@ -188,9 +195,9 @@ static __always_inline __s32 *room_of(struct bpf_sockopt *ctx)
 	return NULL;
 }
 
-static __always_inline void succeed(struct bpf_sockopt *ctx)
+static __always_inline void succeed(struct bpf_sockopt *ctx, __s32 length)
 {
-	ctx->optlen = sizeof(__s32);
+	ctx->optlen = length;
 	barrier(); /* else both become one store, which the verifier forbids */
 	ctx->retval = 0;
 }
@@ -198,7 +205,7 @@ static __always_inline void succeed(struct bpf_sockopt *ctx)
 static __always_inline void tell_of_socket(struct bpf_sockopt *ctx, struct bpf_sock *sk)
 {
 	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, 0);
-	/* Another daemon of this namespace, to which the socket is claimed, may have answered. */
+	/* The other daemon, to which the socket is claimed, may have answered. */
 	if ((!sock || !sock->flags) && ctx->retval == 0)
 		return;
 	__s32 *value = room_of(ctx);
@@ -208,10 +215,10 @@ static __always_inline void tell_of_socket(struct bpf_sockopt *ctx, struct bpf_s
 		*value = sock && sock->negotiated == IPC_NEGOTIATED_NO ? (__s32)sock->reason : 0;
 	else
 		*value = sock ? (__s32)sock->negotiated : IPC_NEGOTIATED_UNKNOWN;
-	succeed(ctx);
+	succeed(ctx, sizeof(*value));
 }
 
-/* If this namespace has several daemons, one that beats is enough. */
+/* Of two daemons one that beats is enough. */
 static __always_inline void tell_of_daemon(struct bpf_sockopt *ctx)
 {
 	bool still = stands_still();
@@ -221,7 +228,25 @@ static __always_inline void tell_of_daemon(struct bpf_sockopt *ctx)
 	if (!value)
 		return;
 	*value = still;
-	succeed(ctx);
+	succeed(ctx, sizeof(*value));
+}
+
+static __always_inline void tell_who_serves(struct bpf_sockopt *ctx)
+{
+	struct smcr_serving *value = ctx->optval;
+	if (ctx->retval == 0)
+		return;
+	if ((void *)(value + 1) > ctx->optval_end) {
+		ctx->retval = -EINVAL;
+		return;
+	}
+	*value = serving;
+	value->flags = 0;
+	if (stands_still())
+		value->flags |= SMCR_SERVING_STANDS_STILL;
+	if (hold_reason == SMCR_REASON_SHUTTING_DOWN)
+		value->flags |= SMCR_SERVING_STOPS;
+	succeed(ctx, sizeof(*value));
 }
 
 /* A user can bind only names that can be foretold, and who answers here is the daemon itself. */
@@ -236,9 +261,7 @@ static __always_inline void tell_of_address(struct bpf_sockopt *ctx)
 		return;
 	}
 	*value = number;
-	ctx->optlen = sizeof(*value);
-	barrier(); /* as in succeed() */
-	ctx->retval = 0;
+	succeed(ctx, sizeof(*value));
 }
 
 SEC("cgroup/getsockopt")
@@ -253,6 +276,7 @@ int smcr_getsockopt(struct bpf_sockopt *ctx)
 	case IPC_SO_REASON: tell_of_socket(ctx, sk); break;
 	case IPC_SO_STANDS_STILL: tell_of_daemon(ctx); break;
 	case IPC_SO_ADDRESS: tell_of_address(ctx); break;
+	case IPC_SO_SERVING: tell_who_serves(ctx); break;
 	default: return leave_alone(ctx);
 	}
 	return 1;
