@@ -215,6 +215,36 @@ capabilities() {
 	printf '%x\n' $((0x$set & ~0x4000))
 }
 
+@test "beside another smcrd the service ends with status 3, is not started again, and harms nobody" {
+	missing=$(systemd_missing)
+	[ -z "$missing" ] || skip "$missing"
+	hosts_up 1500
+	install_to "$HOSTS_DIR/files"
+	cp "$PROGRAMS/echo_server" "$HOSTS_DIR/files/usr/bin"
+	systemd_boot "$HOSTS_DIR/files"
+	inside systemd-sysusers smcrd.conf
+	no_call_refused
+	inside systemd-run -q --unit=stray smcrd --foreground --socket /run/stray.sock
+	until_true 20 inside smcrctl --socket /run/stray.sock info
+	inside env SMCRD_SOCKET=/run/stray.sock smcr-run echo_server "$SERVER" 7001 >"$HOSTS_DIR/server.log" 2>&1 &
+	until_true 20 tcp_listens a 7001
+	smcrd_start b
+	serves
+	run ! inside systemctl start smcrd
+	has_failed
+	[ "$(inside systemctl show -P ExecMainStatus smcrd)" = 3 ]
+	[ "$(inside systemctl show -P NRestarts smcrd)" = 0 ]
+	until_true 10 journal_has 'another smcrd serves this network namespace: process [0-9]*, socket /run/stray.sock; '
+	serves
+	inside systemctl stop stray
+	inside systemctl start smcrd
+	is_active
+	# a restart ends the old process before the new one asks
+	for _ in 1 2 3; do inside systemctl restart smcrd; done
+	is_active
+	[ "$(inside systemctl show -P NRestarts smcrd)" = 0 ]
+}
+
 @test "with the drop-in for the software RNIC alone the service has no device, and serves" {
 	missing=$(systemd_missing)
 	[ -z "$missing" ] || skip "$missing"
