@@ -7,14 +7,12 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
-#include "daemon/host/log.h"
 #include "daemon/host/peer_id.h"
-#include "daemon/host/presence.h"
 #include "daemon/host/privileges.h"
 #include "daemon/internal.h"
 #include "daemon/rendezvous/attach.h"
-#include "daemon/rnic/soft.h"
 #include "daemon/rendezvous/sole.h"
+#include "daemon/rnic/soft.h"
 
 /* Do what needs more privileges than smcrd needs later, and give these up: find the root of the
  * cgroups, and see who has the UDP port of RoCEv2. */
@@ -80,12 +78,6 @@ int setup_hotplug(struct smcrd *smcrd)
  */
 int setup_neighbours(struct smcrd *smcrd)
 {
-	uid_t uid;
-	if (presence_find_stranger(&uid))
-		log_message(LOG_WARNING,
-			    "user %u has a name in the abstract namespace as only smcrd has them "
-			    "(@smcrd-presence:): it counts for nothing",
-			    (unsigned int)uid);
 	return netif_purge_neighbours(smcrd->netifs);
 }
 

@@ -8,15 +8,15 @@
 
 #include "daemon/host/unix_socket.h"
 
-#define LISTENS  0x10000u /* a flag in /proc/net/unix */
-#define PREFIX   " @smcrd:"
-#define MOST     1000 /* a user can have as many such addresses as files */
+#define LISTENS 0x10000u /* a flag in /proc/net/unix */
+#define PREFIX  " @smcrd:"
+#define MOST    1000 /* a user can have as many such addresses as files */
 
 static bool listens(const char *socket_path, uid_t uid, pid_t *ret_pid)
 {
 	struct sockaddr_un addr;
 	struct ucred holder;
-	int len = ipc_abstract_address(socket_path, &addr);
+	int len = ipc_abstract_address(socket_path, 0, &addr);
 	if (len < 0 || unix_socket_holder(&addr, (socklen_t)len, &holder) < 0 || holder.uid != uid)
 		return false;
 	*ret_pid = holder.pid;

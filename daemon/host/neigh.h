@@ -45,7 +45,7 @@ void neigh_unset(struct neigh_table *table, unsigned int ifindex, int family, co
 /** Make the entries of an interface again: they were lost if it was down. */
 void neigh_restore(struct neigh_table *table, unsigned int ifindex);
 /** Delete entries with NEIGH_PROTOCOL that this table did not make: a killed daemon left them.
- * Nothing is deleted while another daemon serves the network namespace. @return 0 or -ENOMEM */
+ * No other daemon runs in the network namespace (daemon/rendezvous/sole.h). @return 0 or -ENOMEM */
 int neigh_purge(struct neigh_table *table);
 /** Wait until the kernel has the right MAC for the last neigh_set(), in an entry of smcrd's or its
  * own. Waits 100 ms at most, and 5 ms for a while after 100 ms were not enough.

@@ -14,7 +14,6 @@
 
 #include "daemon/host/arp.h"
 #include "daemon/host/neigh.h"
-#include "daemon/host/presence.h"
 
 /* Time before the first repetition of a question; it doubles each time. The tries last for 51 s
  * together, since the port of a switch may need 30 s before it forwards. */
@@ -50,7 +49,6 @@ struct written {
 
 struct neigh_keeper {
 	struct nl_sock *nl;
-	int presence;   /* of presence_show(), held as long as entries may be this keeper's */
 	struct arp arp; /* open while answers are waited for */
 	struct wanted *wanted;
 	struct written *written; /* entries that the keeper has written and not deleted */
@@ -345,19 +343,13 @@ int neigh_keeper_new(void (*doubt)(void *ctx, const struct neigh_doubt *doubt), 
 	struct neigh_keeper *keeper = calloc(1, sizeof(*keeper));
 	if (!keeper)
 		return -ENOMEM;
-	keeper->arp.fd = keeper->presence = -1;
+	keeper->arp.fd = -1;
 	keeper->doubt = doubt;
 	keeper->ctx = ctx;
 	keeper->nl = nl_socket_alloc();
 	if (!keeper->nl || nl_connect(keeper->nl, NETLINK_ROUTE) < 0) {
 		neigh_keeper_free(keeper);
 		return -EIO;
-	}
-	keeper->presence = presence_show();
-	if (keeper->presence < 0) {
-		int error = keeper->presence;
-		neigh_keeper_free(keeper);
-		return error;
 	}
 	*ret_keeper = keeper;
 	return 0;
@@ -374,7 +366,6 @@ void neigh_keeper_free(struct neigh_keeper *keeper)
 	DL_FOREACH_SAFE (keeper->written, written, next_written)
 		free(written);
 	arp_close(&keeper->arp);
-	presence_end(keeper->presence);
 	nl_socket_free(keeper->nl);
 	free(keeper);
 }
@@ -435,12 +426,8 @@ void neigh_keeper_purge(struct neigh_keeper *keeper)
 	struct purge purge = { .keeper = keeper };
 	struct written *entry, *next;
 	neigh_entry_each(keeper->nl, note_left, &purge);
-	/* Only now: a daemon shows its presence before it writes entries, so the writer of each
-	 * entry that was found is counted. */
-	const bool alone = presence_is_alone();
 	DL_FOREACH_SAFE (purge.left, entry, next) {
-		if (alone)
-			neigh_entry_delete(keeper->nl, &entry->key);
+		neigh_entry_delete(keeper->nl, &entry->key);
 		free(entry);
 	}
 }

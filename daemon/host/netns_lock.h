@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file netns_lock.h
- * A lock that one process can hold in a network namespace. It takes CAP_NET_RAW there, ends with the
- * process that holds it, however that ends, and needs no file that processes of different containers
- * would have to see.
+ * A lock that one process can hold in a network namespace. It takes CAP_NET_RAW there, ends with
+ * the process that holds it, however that ends, and needs no file that processes of different
+ * containers would have to see.
  */
 #ifndef SMCRD_HOST_NETNS_LOCK_H
 #define SMCRD_HOST_NETNS_LOCK_H

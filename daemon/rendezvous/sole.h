@@ -2,8 +2,8 @@
 /**
  * @file sole.h
  * One smcrd serves a network namespace. Two would both answer handshakes there, by rules of their
- * own and with RNICs of which only one can have UDP port 4791, and connections of one would be reset
- * by what the other promises. So a second one does not start, and names the first.
+ * own and with RNICs of which only one can have UDP port 4791, and connections of one would be
+ * reset by what the other promises. So a second one does not start, and names the first.
  *
  * Two things show that another one is there, and both end with it, however it ends:
  *   its BPF programs   answer who serves the namespace (daemon/rendezvous/serving.h)

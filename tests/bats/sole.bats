@@ -177,7 +177,7 @@ start_at_once() {
 import fcntl, socket, sys
 held = [open("/proc/self/ns/net")]
 fcntl.flock(held[0], fcntl.LOCK_EX)
-for name in "\0smcrd:" + sys.argv[1], "\0smcrd:/run/smcrd/smcrd.sock", "\0smcrd-presence:0000000000000000":
+for name in "\0smcrd:" + sys.argv[1], "\0smcrd:/run/smcrd/smcrd.sock":
     held.append(socket.socket(socket.AF_UNIX))
     held[-1].bind(name)
     held[-1].listen()

@@ -82,7 +82,6 @@ class Squatter:
             self.again += self.take(name[1:], self.socks)
             del self.seen[name]
         self.seen.update(dict.fromkeys(pairs))
-        self.take(f"smcrd-presence:{self.rng.getrandbits(64):016x}", self.socks)
         for name in names:
             if name.startswith("@smcrd"):
                 self.take(name[1:], self.socks)

@@ -17,9 +17,7 @@
 #include <netlink/netlink.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/fsuid.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,7 +25,6 @@
 #include "daemon/host/neigh_entry.h"
 #include "daemon/host/neigh_keeper.h"
 #include "daemon/host/netif.h"
-#include "daemon/host/presence.h"
 #include "tests/lib/testnet.h"
 
 #define PATIENCE_MS 20000
@@ -647,57 +644,20 @@ static void entries_of_a_dead_daemon_are_deleted(void **state)
 	nl_socket_free(nl);
 }
 
-/* Several daemons may serve a network namespace, and an entry does not tell which of them has made
- * it. */
-static void entries_that_another_daemon_may_have_made_stay(void **state)
+static void entries_of_a_killed_daemon_are_deleted(void **state)
 {
 	(void)state;
 	struct neigh_doubt doubt = { 0 };
-	struct neigh_keeper *first, *second;
+	struct neigh_keeper *killed;
 	const struct neigh_key key = key_of_nine(peer_with(macs[0]));
-	assert_int_equal(neigh_keeper_new(note_doubt, &doubt, &first), 0);
-	assert_int_equal(neigh_keeper_new(note_doubt, &doubt, &second), 0);
-	neigh_keeper_want(second, &key, macs[0]);
-	EXPECT(worked(second) && neighbour_is(macs[0]));
-	assert_int_equal(netif_purge_neighbours(watch), 0);
-	settle(key.ifindex);
-	assert_true(neighbour_is(macs[0]));
-	/* the first one ends */
-	neigh_keeper_free(first);
-	assert_int_equal(netif_purge_neighbours(watch), 0);
-	settle(key.ifindex);
-	assert_true(neighbour_is(macs[0]));
-	neigh_keeper_free(second); /* the entry stays, as if the daemon were killed */
+	assert_int_equal(neigh_keeper_new(note_doubt, &doubt, &killed), 0);
+	neigh_keeper_want(killed, &key, macs[0]);
+	EXPECT(worked(killed) && neighbour_is(macs[0]));
+	neigh_keeper_free(killed); /* the entry stays, as if the daemon were killed */
 	assert_true(neighbour_is(macs[0]));
 	assert_int_equal(netif_purge_neighbours(watch), 0);
 	settle(key.ifindex);
 	assert_false(neighbour_is(macs[0]));
-}
-
-/* Any user can show what looks like another daemon. */
-static void a_user_who_passes_for_a_daemon_keeps_no_entries(void **state)
-{
-	(void)state;
-	const struct neigh_key key = key_of_nine(peer_with(macs[0]));
-	struct sockaddr_un addr = { .sun_family = AF_UNIX, .sun_path = "\0smcrd-presence:0123" };
-	const socklen_t len =
-		offsetof(struct sockaddr_un, sun_path) + strlen("smcrd-presence:") + 5;
-	struct nl_sock *nl = nl_socket_alloc();
-	uid_t uid = 0;
-	assert_false(presence_find_stranger(&uid));
-	setfsuid(12345);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	setfsuid(geteuid());
-	assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0);
-	assert_int_equal(nl_connect(nl, NETLINK_ROUTE), 0);
-	assert_int_equal(neigh_entry_write(nl, &key, macs[2], NEIGH_PROTOCOL, false), 0);
-	assert_int_equal(netif_purge_neighbours(watch), 0);
-	settle(key.ifindex);
-	assert_int_equal(entry_of(&key).state, 0);
-	assert_true(presence_find_stranger(&uid));
-	assert_int_equal(uid, 12345);
-	close(fd);
-	nl_socket_free(nl);
 }
 
 /* There are more changes than fit into the socket before smcrd reads it. */
@@ -765,8 +725,7 @@ int main(void)
 		CASE(an_address_that_nobody_has_is_told),
 		CASE(without_a_mac_any_host_with_the_address_will_do),
 		CASE(entries_of_a_dead_daemon_are_deleted),
-		CASE(entries_that_another_daemon_may_have_made_stay),
-		CASE(a_user_who_passes_for_a_daemon_keeps_no_entries),
+		CASE(entries_of_a_killed_daemon_are_deleted),
 		CASE(overrun),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -89,7 +89,8 @@ static void one_process_has_the_lock_of_a_namespace(void **state)
 	assert_int_equal(netns_lock_holder(&uid), 0);
 	assert_int_equal(uid, 0);
 	assert_int_equal(netns_lock_take(), -EBUSY);
-	assert_int_equal(netns_lock_take(), -EBUSY); /* the one that was refused has changed nothing */
+	assert_int_equal(netns_lock_take(),
+			 -EBUSY); /* the one that was refused has changed nothing */
 	/* It is of one namespace. */
 	assert_int_equal(in_process(leave_namespace, take), 0);
 	close(lock);

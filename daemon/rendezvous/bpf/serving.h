@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file serving.h
- * Which smcrd serves the network namespace: option.c fills in all but the flags, and asks. As smcr.h
- * is, this is compiled by both, with fixed-width types and explicit padding only.
+ * Which smcrd serves the network namespace: option.c fills in all but the flags, and asks. As
+ * smcr.h is, this is compiled by both, with fixed-width types and explicit padding only.
  */
 #ifndef SMCRD_RENDEZVOUS_BPF_SERVING_H
 #define SMCRD_RENDEZVOUS_BPF_SERVING_H
