@@ -27,6 +27,7 @@
 #include "lib/smcr/outcome.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/pending.h"
+#include "lib/smcr/promise.h"
 #include "lib/smcr/ready.h"
 #include "lib/smcr/replace.h"
 #include "lib/smcr/session.h"
@@ -103,7 +104,7 @@ static int steps_aside(const struct attempt *a, int rc, struct aside why)
 /*
  * The handshake has, or may have, promised SMC-R, but there is no daemon to keep the promise, and
  * the peer waits for CLC. No byte has passed, so another connection without the option does as
- * well.
+ * well, unless the server accepts only one.
  */
 static int connect_again_plain(const struct attempt *a, struct aside why)
 {
@@ -117,11 +118,21 @@ static int connect_again_plain(const struct attempt *a, struct aside why)
 	return steps_aside(a, plain_connect(a), why);
 }
 
+/* Where it is known that SMC-R was promised, a Decline makes the connection plain TCP, and the
+ * peer's program does not notice. @param rc result of connect() */
+static int decline_or_connect_again(const struct attempt *a, int rc, struct aside why)
+{
+	if (a->policy != PRE_REQUIRE && pre_negotiated(a->fd) == IPC_NEGOTIATED_YES &&
+	    pre_promise_withdraw(a->fd, why.reason) == 0)
+		return steps_aside(a, rc, why);
+	return connect_again_plain(a, why);
+}
+
 static int not_handed(const struct attempt *a, int rc, const struct pre_handover *handover)
 {
 	const struct aside why = { handover->text, pre_reason_not_handed(handover->error) };
 	if (a->claim == PRE_CLAIM_MADE)
-		return connect_again_plain(a, why);
+		return decline_or_connect_again(a, rc, why);
 	return stays_tcp(a, rc, why.text, SMCR_REASON_NONE);
 }
 
@@ -253,7 +264,7 @@ static int connect_claimed(struct attempt *a)
 	if (!why.text && negotiated == IPC_NEGOTIATED_UNKNOWN && rc == 0)
 		why = (struct aside){ "smcrd was started anew during the handshake",
 				      SMCR_REASON_NOT_CLAIMED };
-	return why.text ? connect_again_plain(a, why) : hand_over(a, rc);
+	return why.text ? decline_or_connect_again(a, rc, why) : hand_over(a, rc);
 }
 
 /* End a claim that an earlier connect() with another policy may have made. */

@@ -266,3 +266,8 @@ int pre_promise_decline(int fd, uint32_t reason)
 		return rc;
 	return send_decline(fd, msg.proposal.version, reason);
 }
+
+int pre_promise_withdraw(int fd, uint32_t reason)
+{
+	return has_given_up(fd) ? 0 : send_decline(fd, SMCR_CLC_VERSION_1, reason);
+}

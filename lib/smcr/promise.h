@@ -41,4 +41,11 @@ void pre_promise_forget(int listener, int fd);
  */
 int pre_promise_decline(int fd, uint32_t reason);
 
+/**
+ * The same at the client, whose handshake has promised SMC-R: a Decline in the place of the
+ * Proposal (RFC 7609 A.2.5). Does not wait.
+ * @return 0: the connection is plain TCP for both sides; or a negative errno
+ */
+int pre_promise_withdraw(int fd, uint32_t reason);
+
 #endif

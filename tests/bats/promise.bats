@@ -248,14 +248,15 @@ promised_then_greeted() {
 	done
 }
 
-@test "a client with the daemon of another namespace connects again as plain TCP" {
+@test "a client with the daemon of another namespace declines, and promises no more" {
+	local served
 	two_daemons
 	program server a "$RUN" -v
 	program client b env SMCRD_SOCKET="$HOSTS_DIR/a.sock" "$RUN" -v
 	tell server "listen $SERVER 7001"
-	for _ in 1 2 3; do
+	for served in pair tcp tcp; do
 		tell client "connect $SERVER 7001" 'ok tcp'
-		tell server accept 'ok tcp'
+		tell server accept "ok $served"
 		exchange
 		part
 	done
@@ -363,14 +364,33 @@ hold_synacks() {
 	for left in 0 1 2; do
 		kind=tcp
 		[ "$left" -lt 2 ] || kind=pair
+		served=$kind
+		[ "$left" != 1 ] || served=pair # it was promised SMC-R, and the client declines
 		tell client "leave $((left + 1))" # one more, for socket()
 		talk_send client "connect $SERVER 7001"
-		tell server accept "ok $kind"
+		tell server accept "ok $served"
 		[ "$(talk_hear client)" = "ok $kind" ]
 		tell client 'leave -1'
 		exchange
 		part
 	done
+}
+
+@test "a client with few free descriptors, and a server that accepts once: they have one connection" {
+	two_daemons
+	start_both
+	served_again # now the client knows the daemon, and claims at once
+	for left in 0 1; do
+		tell client "leave $((left + 1))" # one more, for socket()
+		talk_send server accept # it waits before the client connects
+		tell client "connect $SERVER 7001" 'ok tcp'
+		[ "$(talk_hear server)" = 'ok pair' ]
+		tell client 'leave -1'
+		exchange
+		waiting a 7001 0
+		part
+	done
+	[ "$(grep -c 'the peer declined SMC-R; the peer says: no file descriptor is left' "$HOSTS_DIR/a.log")" = 2 ]
 }
 
 # new_root: make an empty directory to chroot() into; sets ROOT
@@ -570,7 +590,7 @@ standing_still() {
 	served_again
 }
 
-@test "smcrd stands still when connect() ends that promised SMC-R: it connects again" {
+@test "smcrd stands still when connect() ends that promised SMC-R: the library declines" {
 	two_daemons
 	start_both
 	hold_synacks
@@ -579,7 +599,7 @@ standing_still() {
 	standing_still b
 	on b nft delete table ip hold
 	[ "$(talk_hear client)" = 'ok tcp' ]
-	tell server accept 'ok tcp'
+	tell server accept 'ok pair'
 	exchange
 	part
 	continue_smcrd b

@@ -22,6 +22,7 @@
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
 #include "lib/smcr/usable.h"
+#include "proto/smcr/clc.h"
 #include "proto/smcr/reason.h"
 #include "tests/preload/fixture.h"
 
@@ -494,7 +495,27 @@ static void test_stepping_aside_is_told(void **state)
 	assert_int_equal(pre_net_option.plain_told, 0);
 }
 
-/* The handshake promised SMC-R and the daemon refuses: a second connection without the promise. */
+/* The peer was promised SMC-R, and is told with a Decline that the connection is TCP: the only
+ * connection that it gets. */
+static void expect_declined(int fd, uint32_t reason)
+{
+	uint8_t buf[SMCR_CLC_DECLINE_LEN];
+	struct smcr_clc_msg msg;
+	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+	int peer = pre_net_accept_plain(listener);
+	pre_net_wait(peer, POLLIN);
+	assert_int_equal(recv(peer, buf, sizeof(buf), MSG_WAITALL), sizeof(buf));
+	assert_int_equal(smcr_clc_decode(buf, sizeof(buf), &msg), 0);
+	assert_int_equal(msg.type, SMCR_CLC_DECLINE);
+	assert_int_equal(msg.decline.diagnosis, reason);
+	assert_false(msg.decline.out_of_sync);
+	pre_net_exchange(fd, peer);
+	assert_int_equal(pre_net_poll_now(listener, POLLIN), 0);
+	close(peer);
+	close(fd);
+}
+
+/* The handshake promised SMC-R and the daemon refuses. */
 static void test_refusal_after_the_promise(void **state)
 {
 	(void)state;
@@ -502,8 +523,19 @@ static void test_refusal_after_the_promise(void **state)
 	smcrd.script->error = EUSERS;
 	int fd = client();
 	assert_int_equal(pre_net_connect(fd, &server), 0);
-	assert_int_equal(pre_net_option.unclaims, 1);
 	expect_told(SMCR_REASON_LIMIT);
+	expect_declined(fd, SMCR_REASON_LIMIT);
+}
+
+/* Nobody knows whether the handshake has promised SMC-R: a second connection without the promise.
+ */
+static void test_promise_of_an_earlier_daemon(void **state)
+{
+	(void)state;
+	pre_net_option.negotiated = IPC_NEGOTIATED_UNKNOWN;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(pre_net_option.unclaims, 1);
 	int broken = pre_net_accept_plain(listener);
 	pre_net_expect_reset(broken);
 	close(broken);
@@ -543,8 +575,7 @@ static void test_no_name_for_a_pair_end(void **state)
 static void test_promise_that_cannot_be_taken_back(void **state)
 {
 	(void)state;
-	smcrd.script->answer = ANSWER_ERROR;
-	smcrd.script->error = EUSERS;
+	pre_net_option.negotiated = IPC_NEGOTIATED_UNKNOWN;
 	pre_net_option.cannot_unclaim = true;
 	int fd = client();
 	assert_int_equal(pre_net_connect(fd, &server), ECONNRESET);
@@ -613,9 +644,7 @@ static void test_no_descriptor_left(void **state)
 	int rc = pre_net_connect(fd, &server);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_int_equal(rc, 0);
-	assert_int_equal(pre_net_option.unclaims, 1);
-	close(pre_net_accept_plain(listener));
-	expect_plain(fd);
+	expect_declined(fd, SMCR_REASON_NO_DESCRIPTORS);
 }
 
 /* The library needs one descriptor to ask the daemon and one for its answer. With only one left, it
@@ -634,8 +663,7 @@ static void test_few_descriptors_left(void **state)
 		assert_int_equal(rc, 0);
 		assert_int_equal(smcrd.script->sessions, left - 1);
 		if (left == 1) {
-			close(pre_net_accept_plain(listener));
-			expect_plain(fd);
+			expect_declined(fd, SMCR_REASON_NO_DESCRIPTORS);
 		} else {
 			close(fd);
 		}
@@ -665,18 +693,14 @@ static void test_unfit_sockets_that_came_so(void **state)
 	close(fd);
 	close(pre_net_accept_plain(listener));
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-		int claims = pre_net_option.claims, unclaims = pre_net_option.unclaims;
+		int claims = pre_net_option.claims;
 		int sessions = smcrd.script->sessions;
 		fd = client();
 		set_unseen(fd, options[i].level, options[i].name);
 		assert_int_equal(pre_net_connect(fd, &server), 0);
 		assert_int_equal(pre_net_option.claims, claims + 1);
-		assert_int_equal(pre_net_option.unclaims, unclaims + 1);
 		assert_int_equal(smcrd.script->sessions, sessions);
-		int broken = pre_net_accept_plain(listener);
-		pre_net_expect_reset(broken);
-		close(broken);
-		expect_plain(fd);
+		expect_declined(fd, SMCR_REASON_SOCKET_OPTION);
 	}
 }
 
@@ -934,6 +958,7 @@ int main(void)
 		TEST(test_refusal_after_the_promise),
 		TEST(test_a_pair_end_without_a_name),
 		TEST(test_no_name_for_a_pair_end),
+		TEST(test_promise_of_an_earlier_daemon),
 		TEST(test_promise_that_cannot_be_taken_back),
 		TEST(test_absent_daemon),
 		TEST(test_no_descriptor_left),

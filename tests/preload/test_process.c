@@ -20,6 +20,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "proto/smcr/clc.h"
 #include "tests/preload/fixture.h"
 
 static int pair_end(int flags)
@@ -376,8 +377,8 @@ static void expect_hello_from_next(void)
 	close(peer);
 }
 
-/* A program enters its sandbox after it has used SMC-R. Its next connection is made twice, because
- * the first attempt has promised SMC-R; later connections are plain. */
+/* A program enters its sandbox after it has used SMC-R. Its next connection has promised SMC-R, and
+ * the library declines; later connections are plain. */
 static void test_sandbox_entered_later(void **state)
 {
 	(void)state;
@@ -394,10 +395,15 @@ static void test_sandbox_entered_later(void **state)
 		_exit(status ? status : pre_net_option.claims != 1);
 	}
 	assert_int_equal(exit_status(pid), 0);
-	int broken = pre_net_accept_plain(listener);
-	pre_net_expect_reset(broken);
-	close(broken);
-	expect_hello_from_next();
+	uint8_t buf[SMCR_CLC_DECLINE_LEN];
+	struct smcr_clc_msg msg;
+	int declined = pre_net_accept_plain(listener);
+	pre_net_wait(declined, POLLIN);
+	assert_int_equal(recv(declined, buf, sizeof(buf), MSG_WAITALL), sizeof(buf));
+	assert_int_equal(smcr_clc_decode(buf, sizeof(buf), &msg), 0);
+	assert_int_equal(msg.type, SMCR_CLC_DECLINE);
+	expect_hello(declined);
+	close(declined);
 	expect_hello_from_next();
 }
 
