@@ -48,6 +48,13 @@ static int copy_out_int(int number, void *value, socklen_t *len)
 	return copy_out(&number, sizeof(number), value, len);
 }
 
+/* TCP keeps SO_KEEPALIVE after the end of a connection. A Unix socket keeps it too, without effect,
+ * so a value that the program sets is also set there. */
+static bool is_kept(int level, int name)
+{
+	return level == SOL_SOCKET && name == SO_KEEPALIVE;
+}
+
 /* Get or set an option of the TCP socket. If the connection is over, or the daemon cannot be
  * reached, an unconnected TCP socket answers: it accepts only valid values, but keeps none. The
  * daemon cannot be reached by a process that got the connection in a chroot and network namespace
@@ -61,7 +68,9 @@ static int ask(int fd, const struct ipc_pair_name *pair, struct ipc_sockopt *opt
 	if (tcp < 0)
 		return rc;
 	socklen_t len = option->length;
-	if (option->op == IPC_SOCKOPT_SET)
+	if (option->op == IPC_SOCKOPT_GET && is_kept(option->level, option->name))
+		rc = sys_getsockopt(fd, option->level, option->name, option->value, &len);
+	else if (option->op == IPC_SOCKOPT_SET)
 		rc = sys_setsockopt(tcp, option->level, option->name, option->value, len);
 	else
 		rc = sys_getsockopt(tcp, option->level, option->name, option->value, &len);
@@ -146,9 +155,11 @@ static int set_on_tcp(int fd, const struct ipc_pair_name *pair, int level, int n
 	struct ipc_sockopt option = { .op = IPC_SOCKOPT_SET, .level = level, .name = name };
 	option.length = (uint16_t)len;
 	memcpy(option.value, len > 0 ? value : "", len);
-	if (known && pre_tell_sockopt(fd, &option) == 0)
-		return 0;
-	return ask(fd, pair, &option);
+	const bool told = known && pre_tell_sockopt(fd, &option) == 0;
+	const int rc = told ? 0 : ask(fd, pair, &option);
+	if (rc == 0 && is_kept(level, name))
+		sys_setsockopt(fd, level, name, value, len);
+	return rc;
 }
 
 static bool is_in_range(const struct pre_option *range, const void *value, socklen_t len)

@@ -363,6 +363,28 @@ static void test_a_daemon_out_of_reach(void **state)
 	close(fd);
 }
 
+/* As with TCP after a reset. */
+static void test_keepalive_is_kept_after_the_end(void **state)
+{
+	(void)state;
+	int before = pair_end(), after = pair_end(), unset = pair_end();
+	assert_int_equal(set_int(before, SOL_SOCKET, SO_KEEPALIVE, 1), 0);
+	kill(smcrd.pid, SIGKILL);
+	pre_net_wait(before, POLLHUP);
+	pre_net_wait(after, POLLHUP);
+	assert_int_equal(set_int(after, SOL_SOCKET, SO_KEEPALIVE, 7), 0);
+	assert_int_equal(get_int(before, SOL_SOCKET, SO_KEEPALIVE), 1);
+	assert_int_equal(get_int(after, SOL_SOCKET, SO_KEEPALIVE), 1);
+	assert_int_equal(get_int(unset, SOL_SOCKET, SO_KEEPALIVE), 0);
+	assert_int_equal(set_int(before, SOL_SOCKET, SO_KEEPALIVE, 0), 0);
+	assert_int_equal(get_int(before, SOL_SOCKET, SO_KEEPALIVE), 0);
+	assert_int_equal(setsockopt(before, SOL_SOCKET, SO_KEEPALIVE, "", 1), -1);
+	assert_int_equal(errno, EINVAL);
+	close(before);
+	close(after);
+	close(unset);
+}
+
 static void test_other_sockets_pass(void **state)
 {
 	(void)state;
@@ -396,6 +418,7 @@ int main(void)
 		TEST(test_what_cannot_be_had),
 		TEST(test_errors),
 		TEST(test_a_daemon_out_of_reach),
+		TEST(test_keepalive_is_kept_after_the_end),
 		TEST(test_other_sockets_pass),
 		TEST(test_options_of_the_other_family),
 		TEST(test_addresses_where_nothing_is),
