@@ -7,9 +7,8 @@
  *
  * What the connections of a user have shown concerns the connections of that user only. A user can
  * make connections of his own fail, and a peer those with it, in ways that look as if the other end
- * had failed. Neither can make the daemon forget what others have learnt: one user has a quarter of
- * the 4096 entries at most, and of these 64 ports of one address, and 256 whole peers and 256 ports
- * of one IPv6 /64. When all 4096 are taken, the user with the most of them loses the oldest one.
+ * had failed. Neither can make the daemon forget what others have learnt: who has how many entries,
+ * and which of them makes room, is in kept.h. The oldest one does.
  *
  * Also recognizes hosts, or middleboxes before them, that only send TCP option 254 back: several
  * ports of the peer do not answer the rendezvous, and none ever did.

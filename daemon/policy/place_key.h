@@ -17,7 +17,8 @@
 struct place_key {
 	uint8_t ip[16];
 	uint16_t port;
-	uint8_t family, padding;
+	uint8_t family;
+	uint8_t server; /* 1: the port is one of this host, and only the address is the peer's */
 };
 
 static inline struct place_key place_key_of(const struct smcr_addr *where)
