@@ -122,26 +122,28 @@ static void failed(void *ctx, uid_t uid, const struct smcr_addr *peer, enum conn
 	}
 }
 
-/* The place under which a connection is learnt: the server's port, with its address if the peer is
- * the server. */
-static struct smcr_addr place_of(const struct smcr_addr *local, const struct smcr_addr *peer,
-				 bool server)
+/* The place under which a connection is learnt. */
+static struct rdv_place place_of(const struct conns_candidate *candidate)
 {
-	return server ? (struct smcr_addr){ .port = local->port } : *peer;
+	struct rdv_place place = { .uid = candidate->uid,
+				   .server = candidate->server,
+				   .peer = *candidate->peer };
+	if (candidate->server)
+		place.peer.port = candidate->local->port;
+	return place;
 }
 
 static void ended(void *ctx, const struct conns_ended *ended)
 {
 	struct smcrd *smcrd = ctx;
-	const struct smcr_addr where = place_of(ended->local, ended->peer, ended->server);
+	const struct rdv_place where = place_of(&ended->candidate);
 	policy_ended(smcrd->policy, &where, ended->ms, ended->bytes, &ended->needs);
 }
 
 static struct smcr_needs expect(void *ctx, const struct conns_candidate *candidate)
 {
 	const struct smcrd *smcrd = ctx;
-	const struct smcr_addr where =
-		place_of(candidate->local, candidate->peer, candidate->server);
+	const struct rdv_place where = place_of(candidate);
 	return policy_expect(smcrd->policy, &where);
 }
 
@@ -149,8 +151,7 @@ static void outgrown(void *ctx, const struct conns_candidate *candidate,
 		     const struct smcr_needs *needs)
 {
 	struct smcrd *smcrd = ctx;
-	const struct smcr_addr where =
-		place_of(candidate->local, candidate->peer, candidate->server);
+	const struct rdv_place where = place_of(candidate);
 	policy_outgrown(smcrd->policy, &where, needs);
 }
 

@@ -38,12 +38,6 @@ static void print_rules(const json_t *result, bool details)
 
 /* ---- what was seen ---- */
 
-static char *peer_or_own(const json_t *row)
-{
-	const char *peer = json_string_value(json_object_get(row, "peer"));
-	return strdup(peer ? peer : "(this host)");
-}
-
 static char *port_or_all(const json_t *row)
 {
 	const json_t *port = json_object_get(row, "port");
@@ -68,17 +62,15 @@ static char *rate(const json_t *row)
 }
 
 static const struct column failed_columns[] = {
-	{ "PEER", NULL, .format = peer_or_own },
-	{ "PORT", NULL, .format = port_or_all },
-	{ "UID", "uid" },
-	{ "FAILURES", "failures" },
-	{ "SECONDS-LEFT", "seconds_left" },
-	{ "WHY", "text" },
+	{ "PEER", "peer" },         { "PORT", NULL, .format = port_or_all }, { "UID", "uid" },
+	{ "FAILURES", "failures" }, { "SECONDS-LEFT", "seconds_left" },      { "WHY", "text" },
 };
 
 static const struct column learnt_columns[] = {
-	{ "PEER", NULL, .format = peer_or_own },
-	{ "PORT", NULL, .format = port_or_all },
+	{ "PEER", "peer" },
+	{ "PORT", "port" },
+	{ "ROLE", "role" },
+	{ "UID", "uid" },
 	{ "LEFT-ON-TCP", "left_on_tcp" },
 	{ "SHORT", NULL, .format = percent },
 	{ "RATE", NULL, .format = rate },

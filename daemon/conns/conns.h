@@ -49,8 +49,7 @@ enum conns_failure {
 
 /** A connection over SMC-R that has ended. */
 struct conns_ended {
-	const struct smcr_addr *local, *peer;
-	bool server;
+	struct conns_candidate candidate;
 	uint64_t ms; /* since the handover */
 	uint64_t bytes;
 	struct smcr_needs needs;

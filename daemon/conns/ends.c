@@ -115,9 +115,7 @@ static void note_end(const struct conn *conn)
 {
 	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
 	const struct conns_ended ended = {
-		.local = &conn->local,
-		.peer = &conn->peer,
-		.server = conn->kind == IPC_HANDOVER_ACCEPTED,
+		.candidate = conn_candidate(conn),
 		.ms = conns_now_ms() - conn->started_ms,
 		.bytes = conn->pump.tx_bytes + conn->pump.rx_bytes,
 		.needs = conn->needs,

@@ -38,11 +38,11 @@ static bool add_rule(void *arg, const struct policy_rule_view *view)
 		       view->order);
 }
 
-/* "10.0.0.2"; null: this host's own ports */
+/* "10.0.0.2" */
 static json_t *address(const struct smcr_addr *where)
 {
 	char ip[INET6_ADDRSTRLEN];
-	if (!where->family || !inet_ntop(where->family, where->ip, ip, sizeof(ip)))
+	if (!inet_ntop(where->family, where->ip, ip, sizeof(ip)))
 		return json_null();
 	return json_string(ip);
 }
@@ -75,11 +75,14 @@ static bool add_failure(void *arg, const struct failure *failure, uint32_t secon
 static bool add_short(void *arg, const struct policy_short_view *view)
 {
 	const struct short_place *place = view->place;
+	const struct rdv_place *where = &place->where;
 	return add_row(arg,
-		       json_pack("{s:o, s:o, s:b, s:f, s:f, s:I, s:I, s:I, s:I}", "peer",
-				 address(&place->where), "port", port(&place->where), "left_on_tcp",
-				 place->is_short, "short_share", place->share, "rate_per_second",
-				 place->rate, "connections", (json_int_t)place->seen, "left",
+		       json_pack("{s:o, s:I, s:s, s:I, s:b, s:f, s:f, s:I, s:I, s:I, s:I}", "peer",
+				 address(&where->peer), "port", (json_int_t)where->peer.port,
+				 "role", where->server ? "server" : "client", "uid",
+				 (json_int_t)where->uid, "left_on_tcp", place->is_short,
+				 "short_share", place->share, "rate_per_second", place->rate,
+				 "connections", (json_int_t)place->seen, "left",
 				 (json_int_t)view->left, "tried", (json_int_t)view->tried,
 				 "age_seconds", (json_int_t)view->age_s),
 		       place->order);

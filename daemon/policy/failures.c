@@ -6,7 +6,7 @@
 
 #include "daemon/policy/kept.h"
 
-#define RESET_SECONDS 2    /* short, as a restarted daemon causes resets */
+#define RESET_SECONDS 2 /* short, as a restarted daemon causes resets */
 #define LONGEST       3600
 #define ECHO_SECONDS  3600
 #define ECHO_LONGEST  86400

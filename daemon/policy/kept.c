@@ -4,6 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct kept_key kept_key_of(const struct rdv_place *where)
+{
+	struct kept_key key = { .place = place_key_of(&where->peer), .uid = where->uid };
+	key.place.server = where->server;
+	return key;
+}
+
 struct kept *kept_find(struct kept *table, const struct kept_key *key)
 {
 	struct kept *entry;
@@ -51,8 +58,9 @@ static bool is_alike(const struct kept_key *a, const struct kept_key *b, enum sc
 {
 	if (owner(a) != owner(b) || scope == OF_USER)
 		return owner(a) == owner(b);
-	/* Ports do not displace whole peers, which weigh more. */
-	if (!a->place.port != !b->place.port)
+	/* The user's own ports are no peer's. Ports do not displace whole peers, which weigh
+	 * more. */
+	if (!a->place.family || !a->place.port != !b->place.port)
 		return false;
 	return scope == OF_NETWORK ? place_key_same_network(&a->place, &b->place)
 				   : place_key_same_address(&a->place, &b->place);
@@ -121,10 +129,11 @@ struct kept *kept_in_the_way(struct kept *table, const struct kept_key *key,
 			     bool (*weighs)(const struct kept *entry))
 {
 	struct first first[SCOPES] = { 0 };
+	if (HASH_COUNT(table) < PLACES_OF_PEER)
+		return NULL;
 	for (struct kept *entry = table; entry; entry = entry->hh.next)
-		for (enum scope scope = OF_ADDRESS; scope < SCOPES; scope++)
-			if (is_alike(&entry->key, key, scope))
-				look_at(&first[scope], entry, weighs);
+		for (int scope = OF_USER; scope >= 0 && is_alike(&entry->key, key, scope); scope--)
+			look_at(&first[scope], entry, weighs);
 	for (enum scope scope = OF_ADDRESS; scope < SCOPES; scope++)
 		if (first[scope].n >= most[scope])
 			return first_of(&first[scope]);

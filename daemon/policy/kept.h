@@ -20,6 +20,7 @@
 #include <uthash.h>
 
 #include "daemon/policy/place_key.h"
+#include "daemon/rendezvous/option.h"
 
 #define KEPT_MAX 4096 /* entries of a table; the BPF programs have room for as many */
 
@@ -36,6 +37,9 @@ struct kept {
 	struct kept_key key;
 	UT_hash_handle hh; /* in the order in which they were added, or used */
 };
+
+/** The key of connections of a user with a peer, to one port. */
+struct kept_key kept_key_of(const struct rdv_place *where);
 
 struct kept *kept_find(struct kept *table, const struct kept_key *key);
 

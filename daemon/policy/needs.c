@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/policy/needs.h"
 
+#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
-#include <uthash.h>
 
-#include "daemon/policy/place_key.h"
+#include "daemon/policy/kept.h"
 
-#define MAX_PLACES 4096
-#define HEADROOM   2
+#define HEADROOM 2
 
 /* What was learnt for one direction. */
 struct learnt {
@@ -18,13 +16,14 @@ struct learnt {
 };
 
 struct place {
-	struct place_key key;
+	struct kept kept; /* unused for longest first */
 	struct learnt rcv, snd;
-	UT_hash_handle hh; /* ordered: unused for longest first */
 };
 
+_Static_assert(offsetof(struct place, kept) == 0, "place_of()");
+
 struct needs {
-	struct place *places;
+	struct kept *places;
 };
 
 struct needs *needs_new(void)
@@ -32,9 +31,9 @@ struct needs *needs_new(void)
 	return calloc(1, sizeof(struct needs));
 }
 
-static void remove_place(struct needs *needs, struct place *place)
+static void remove_place(struct needs *needs, struct kept *place)
 {
-	HASH_DELETE(hh, needs->places, place);
+	kept_remove(&needs->places, place);
 	free(place);
 }
 
@@ -49,46 +48,60 @@ void needs_free(struct needs *needs)
 
 /* ---- places ---- */
 
-static struct place *find(const struct needs *needs, const struct smcr_addr *where)
+/* @param kept  NULL: NULL */
+static struct place *place_of(struct kept *kept)
 {
-	const struct place_key key = place_key_of(where);
-	struct place *place;
-	HASH_FIND(hh, needs->places, &key, sizeof(key), place);
+	return (struct place *)kept;
+}
+
+static struct place *find(const struct needs *needs, const struct rdv_place *where)
+{
+	const struct kept_key key = kept_key_of(where);
+	return place_of(kept_find(needs->places, &key));
+}
+
+/* The same port of the same user's servers, for all peers. */
+static struct rdv_place of_any_peer(const struct rdv_place *where)
+{
+	struct rdv_place any = *where;
+	any.peer = (struct smcr_addr){ .port = where->peer.port };
+	return any;
+}
+
+/* What a peer of which nothing is known is expected to need is what others have needed. */
+static const struct place *find_like(const struct needs *needs, const struct rdv_place *where)
+{
+	const struct place *place = find(needs, where);
+	if (place || !where->server)
+		return place;
+	const struct rdv_place any = of_any_peer(where);
+	return find(needs, &any);
+}
+
+/* @return NULL: no memory */
+static struct place *make(struct needs *needs, const struct rdv_place *where)
+{
+	const struct kept_key key = kept_key_of(where);
+	struct place *place = calloc(1, sizeof(*place));
+	if (!place)
+		return NULL;
+	const struct place *like = find_like(needs, where);
+	place->rcv.need = like ? like->rcv.need : UINT32_MAX;
+	place->snd.need = like ? like->snd.need : UINT32_MAX;
+	struct kept *in_the_way = kept_in_the_way(needs->places, &key, NULL);
+	if (in_the_way)
+		remove_place(needs, in_the_way);
+	place->kept.key = key;
+	kept_add(&needs->places, &place->kept);
 	return place;
 }
 
-/* Make room for a further place of an address by removing the one that was not used for longest. */
-static void make_room(struct needs *needs, const struct place_key *key)
-{
-	struct place *place, *oldest = NULL;
-	unsigned int same = 0;
-	for (place = needs->places; place; place = place->hh.next) {
-		if (!place_key_same_address(&place->key, key))
-			continue;
-		oldest = oldest ? oldest : place;
-		same++;
-	}
-	if (same >= place_key_most(key))
-		remove_place(needs, oldest);
-	else if (HASH_COUNT(needs->places) >= MAX_PLACES)
-		remove_place(needs, needs->places);
-}
-
-/* The place becomes the last of the list. @return NULL: no memory */
-static struct place *use(struct needs *needs, const struct smcr_addr *where)
+static struct place *use(struct needs *needs, const struct rdv_place *where)
 {
 	struct place *place = find(needs, where);
-	if (place) {
-		HASH_DELETE(hh, needs->places, place);
-	} else {
-		place = calloc(1, sizeof(*place));
-		if (!place)
-			return NULL;
-		place->key = place_key_of(where);
-		place->rcv.need = place->snd.need = UINT32_MAX;
-		make_room(needs, &place->key);
-	}
-	HASH_ADD(hh, needs->places, key, sizeof(place->key), place);
+	if (!place)
+		return make(needs, where);
+	kept_use(&needs->places, &place->kept);
 	return place;
 }
 
@@ -108,7 +121,8 @@ static void learn(struct learnt *learnt, uint32_t seen)
 		*learnt = (struct learnt){ .need = learnt->later };
 }
 
-void needs_ended(struct needs *needs, const struct smcr_addr *where, const struct smcr_needs *seen)
+static void learn_at(struct needs *needs, const struct rdv_place *where,
+		     const struct smcr_needs *seen)
 {
 	struct place *place = use(needs, where);
 	if (!place)
@@ -117,7 +131,15 @@ void needs_ended(struct needs *needs, const struct smcr_addr *where, const struc
 	learn(&place->snd, seen->snd);
 }
 
-void needs_outgrown(struct needs *needs, const struct smcr_addr *where,
+void needs_ended(struct needs *needs, const struct rdv_place *where, const struct smcr_needs *seen)
+{
+	const struct rdv_place any = of_any_peer(where);
+	learn_at(needs, where, seen);
+	if (where->server)
+		learn_at(needs, &any, seen);
+}
+
+void needs_outgrown(struct needs *needs, const struct rdv_place *where,
 		    const struct smcr_needs *seen)
 {
 	/* The other direction is noted when the connection ends. */
@@ -133,9 +155,9 @@ static uint32_t with_headroom(uint32_t need)
 	return need > UINT32_MAX / HEADROOM ? UINT32_MAX : need * HEADROOM;
 }
 
-struct smcr_needs needs_expected(const struct needs *needs, const struct smcr_addr *where)
+struct smcr_needs needs_expected(const struct needs *needs, const struct rdv_place *where)
 {
-	const struct place *place = find(needs, where);
+	const struct place *place = find_like(needs, where);
 	if (!place)
 		return (struct smcr_needs){ 0 };
 	return (struct smcr_needs){ .rcv = with_headroom(place->rcv.need),
@@ -144,8 +166,10 @@ struct smcr_needs needs_expected(const struct needs *needs, const struct smcr_ad
 
 void needs_forget(struct needs *needs, const struct smcr_addr *where)
 {
-	struct place *place, *next;
-	HASH_ITER (hh, needs->places, place, next)
-		if (place_key_within(&place->key, where))
+	struct kept *place, *next;
+	for (place = needs->places; place; place = next) {
+		next = place->hh.next;
+		if (place_key_within(&place->key.place, where))
 			remove_place(needs, place);
+	}
 }

@@ -2,8 +2,11 @@
 /**
  * @file needs.h
  * How large receive and send buffers of connections have to be, as learnt from earlier connections.
- * It is learnt for each TCP port of a peer that programs of this host connect to, and for each port
- * of this host's own servers; for each direction separately.
+ * It is learnt for each user and each TCP port of a peer that the user's programs connect to, and
+ * for each port of a user's servers and each peer; for each direction separately. So connections
+ * that need little make buffers smaller for their own user, or peer, only. A peer of which a server
+ * knows nothing is expected to need what the others have needed; what it needs itself counts from
+ * its first connection on. Who has how many places is in kept.h.
  *
  * If a connection needs more than was known, that counts at once. If connections need less, that
  * counts only after NEEDS_IN_A_ROW of them in a row, because a service may have a few large answers
@@ -15,6 +18,7 @@
 #define SMCRD_POLICY_NEEDS_H
 
 #include "daemon/engine/engine.h"
+#include "daemon/rendezvous/option.h"
 
 #define NEEDS_IN_A_ROW 16
 
@@ -27,22 +31,19 @@ void needs_free(struct needs *needs);
 
 /**
  * A connection has ended.
- * @param where  address and server port of the peer, or family 0 and the port of a listener of this
- *               host
- * @param seen   what the connection has needed; 0: not known for that direction
+ * @param seen  what the connection has needed; 0: not known for that direction
  */
-void needs_ended(struct needs *needs, const struct smcr_addr *where, const struct smcr_needs *seen);
+void needs_ended(struct needs *needs, const struct rdv_place *where, const struct smcr_needs *seen);
 
 /** An open connection needs larger buffers than it has (UINT32_MAX) in one direction or both. */
-void needs_outgrown(struct needs *needs, const struct smcr_addr *where,
+void needs_outgrown(struct needs *needs, const struct rdv_place *where,
 		    const struct smcr_needs *seen);
 
 /** What the next connection there is expected to need: twice as much as earlier ones, so that the
  * peer is told of new window before the window is closed. 0: not known. */
-struct smcr_needs needs_expected(const struct needs *needs, const struct smcr_addr *where);
+struct smcr_needs needs_expected(const struct needs *needs, const struct rdv_place *where);
 
-/** Forget what is known. @param where family 0: a port of this host; port 0: all ports of the
- * peer */
+/** Forget what is known, of all users. @param where as in shorts_forget() */
 void needs_forget(struct needs *needs, const struct smcr_addr *where);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file place_key.h
- * Keys of the hash tables of what was learnt. A place is a port of a peer, a whole peer (port 0),
- * or a port of this host (family 0).
+ * Keys of the hash tables of what was learnt. A place is a port of a peer, a whole peer (port 0), a
+ * port of this host that a peer connects to (`server`), or such a port for all peers (family 0).
  */
 #ifndef SMCRD_POLICY_PLACE_KEY_H
 #define SMCRD_POLICY_PLACE_KEY_H
@@ -29,15 +29,9 @@ static inline struct place_key place_key_of(const struct smcr_addr *where)
 	return key;
 }
 
-/** How many places of one address are kept, so that a peer cannot displace what is known of others.
- * The ports of this host count as one address, which all its users share. */
+/** How many places of one address are kept, so that a peer cannot displace what is known of
+ * others. */
 #define PLACES_OF_PEER 64
-#define PLACES_OF_HOST 1024
-
-static inline unsigned int place_key_most(const struct place_key *key)
-{
-	return key->family ? PLACES_OF_PEER : PLACES_OF_HOST;
-}
 
 /** Are these places of the same address? */
 static inline bool place_key_same_address(const struct place_key *a, const struct place_key *b)
@@ -53,13 +47,17 @@ static inline bool place_key_same_network(const struct place_key *a, const struc
 	       !memcmp(a->ip, b->ip, a->family == AF_INET6 ? 8 : sizeof(a->ip));
 }
 
-/** Is `key` the place `where` or, if `where` is a whole peer, a port of that peer? */
+/**
+ * Is `key` one of the places that an operator means?
+ * @param where  a peer, or one port of it or of this host for it; family 0: a port of this host,
+ * for any peer
+ */
 static inline bool place_key_within(const struct place_key *key, const struct smcr_addr *where)
 {
-	struct place_key other = place_key_of(where);
-	if (!where->port && where->family)
-		other.port = key->port;
-	return !memcmp(&other, key, sizeof(other));
+	const struct place_key other = place_key_of(where);
+	if (!where->family)
+		return key->server && key->port == where->port;
+	return place_key_same_address(key, &other) && (!where->port || key->port == where->port);
 }
 
 #endif

@@ -35,6 +35,7 @@ struct policy {
 
 static void on_look(evutil_socket_t fd, short what, void *arg);
 static void take_back(void *arg, const struct failure *failure);
+static void end_place(void *arg, const struct short_place *place);
 
 static uint64_t now_ms(void)
 {
@@ -50,13 +51,14 @@ int policy_new(const struct policy_params *params, struct policy **ret_policy)
 		return -ENOMEM;
 	policy->option = policy->own.option = params->option;
 	policy->failures = failures_new(params->skip_seconds, take_back, policy);
-	policy->shorts = shorts_new(&params->shorts);
+	policy->shorts = shorts_new(&params->shorts, end_place, policy);
 	policy->needs = needs_new();
 	policy->look = event_new(params->base, -1, EV_PERSIST, on_look, policy);
 	if (!policy->failures || !policy->shorts || !policy->needs || !policy->look) {
 		policy_free(policy);
 		return -ENOMEM;
 	}
+	rdv_option_set_sample(policy->option, params->shorts.rate);
 	*ret_policy = policy;
 	return 0;
 }
@@ -71,7 +73,8 @@ void policy_configure(struct policy *policy, uint32_t skip_seconds,
 		      const struct shorts_config *shorts)
 {
 	failures_set_first(policy->failures, skip_seconds);
-	shorts_configure(policy->shorts, shorts, end_place, policy);
+	shorts_configure(policy->shorts, shorts);
+	rdv_option_set_sample(policy->option, shorts->rate);
 	if (!shorts_any(policy->shorts))
 		event_del(policy->look);
 }
@@ -270,6 +273,7 @@ struct policy_outlook policy_foresee(const struct policy *policy,
 	struct policy_outlook outlook = { .by_program =
 						  !subject->program && names_program(policy) };
 	struct policy_verdict verdict = policy_rules_judge(policy->rules, SMCR_MAX_RULES, subject);
+	const struct rdv_place to = { .uid = subject->uid, .peer = *peer };
 	uint64_t now = now_ms();
 	if (verdict.place < SMCR_MAX_RULES)
 		outlook.rule = &policy->rules[verdict.place];
@@ -282,7 +286,7 @@ struct policy_outlook policy_foresee(const struct policy *policy,
 		outlook.reason = SMCR_REASON_LOCAL_POLICY;
 	else if (outlook.failure)
 		outlook.reason = SMCR_REASON_PEER_SKIPPED;
-	else if (shorts_is_short(policy->shorts, peer))
+	else if (shorts_is_short(policy->shorts, &to))
 		outlook.reason = SMCR_REASON_SHORT_CONNECTIONS;
 	return outlook;
 }
@@ -290,20 +294,35 @@ struct policy_outlook policy_foresee(const struct policy *policy,
 /* ---- for people ---- */
 
 struct place_text {
-	char text[INET6_ADDRSTRLEN + 32];
+	char text[INET6_ADDRSTRLEN + 64];
 };
 
-/* "10.0.0.2 port 80", "10.0.0.2", "our port 80" */
+/* "10.0.0.2 port 80", "10.0.0.2" */
 static struct place_text describe(const struct smcr_addr *where)
 {
 	struct place_text out;
-	char ip[INET6_ADDRSTRLEN] = "our";
-	if (where->family)
-		inet_ntop(where->family, where->ip, ip, sizeof(ip));
+	char ip[INET6_ADDRSTRLEN] = "";
+	inet_ntop(where->family, where->ip, ip, sizeof(ip));
 	if (where->port)
 		snprintf(out.text, sizeof(out.text), "%s port %u", ip, where->port);
 	else
 		snprintf(out.text, sizeof(out.text), "%s", ip);
+	return out;
+}
+
+/* "of user 1000 to 10.0.0.2 port 80", "of 10.0.0.2 to port 80 of user 33" */
+static struct place_text describe_place(const struct rdv_place *where)
+{
+	const struct smcr_addr *peer = &where->peer;
+	struct place_text out;
+	char ip[INET6_ADDRSTRLEN] = "";
+	inet_ntop(peer->family, peer->ip, ip, sizeof(ip));
+	if (where->server)
+		snprintf(out.text, sizeof(out.text), "of %s to port %u of user %u", ip, peer->port,
+			 where->uid);
+	else
+		snprintf(out.text, sizeof(out.text), "of user %u to %s port %u", where->uid, ip,
+			 peer->port);
 	return out;
 }
 
@@ -366,7 +385,7 @@ bool policy_walk_failures(struct policy *policy, uint64_t after,
 
 /* ---- where connections are short ---- */
 
-static void set_short(struct policy *policy, const struct smcr_addr *where, bool on)
+static void set_short(struct policy *policy, const struct rdv_place *where, bool on)
 {
 	const struct timeval period = { .tv_sec = SHORTS_LOOK_MS / 1000 };
 	int r = rdv_option_set_short(policy->option, where, on);
@@ -379,13 +398,14 @@ static void set_short(struct policy *policy, const struct smcr_addr *where, bool
 		event_add(policy->look, &period);
 }
 
-static void ends(struct policy *policy, const struct smcr_addr *where, const char *why)
+static void ends(struct policy *policy, const struct rdv_place *where, const char *why)
 {
-	log_message(LOG_INFO, "connections to %s use SMC-R again: %s", describe(where).text, why);
+	log_message(LOG_INFO, "connections %s use SMC-R again: %s", describe_place(where).text,
+		    why);
 	set_short(policy, where, false);
 }
 
-void policy_ended(struct policy *policy, const struct smcr_addr *where, uint64_t ms, uint64_t bytes,
+void policy_ended(struct policy *policy, const struct rdv_place *where, uint64_t ms, uint64_t bytes,
 		  const struct smcr_needs *needs)
 {
 	const struct short_place *place;
@@ -394,9 +414,9 @@ void policy_ended(struct policy *policy, const struct smcr_addr *where, uint64_t
 	case SHORTS_SAME: break;
 	case SHORTS_BEGINS:
 		log_message(LOG_INFO,
-			    "connections to %s are left on TCP but for a sample: nearly all end "
+			    "connections %s are left on TCP but for a sample: nearly all end "
 			    "soon, %.0f a second",
-			    describe(where).text, place->rate);
+			    describe_place(where).text, place->rate);
 		set_short(policy, where, true);
 		break;
 	case SHORTS_ENDS: ends(policy, where, "they last longer now"); break;
@@ -451,20 +471,20 @@ bool policy_walk_shorts(struct policy *policy, uint64_t after,
 
 /* ---- forgotten by an operator ---- */
 
-void policy_outgrown(struct policy *policy, const struct smcr_addr *where,
+void policy_outgrown(struct policy *policy, const struct rdv_place *where,
 		     const struct smcr_needs *needs)
 {
 	needs_outgrown(policy->needs, where, needs);
 }
 
-struct smcr_needs policy_expect(const struct policy *policy, const struct smcr_addr *where)
+struct smcr_needs policy_expect(const struct policy *policy, const struct rdv_place *where)
 {
 	return needs_expected(policy->needs, where);
 }
 
 size_t policy_forget(struct policy *policy, const struct smcr_addr *where)
 {
-	size_t n = shorts_forget(policy->shorts, where, end_place, policy);
+	size_t n = shorts_forget(policy->shorts, where);
 	needs_forget(policy->needs, where);
 	if (where->family)
 		n += failures_forget(policy->failures, where, where->port);

@@ -10,7 +10,8 @@
  *   failures.c  peers and ports with which SMC-R did not work
  *   shorts.c    where connections are too short for SMC-R
  *   needs.c     how large buffers have to be
- *   place_key.h keys of what those three know
+ *   kept.c      whose share of what those three know is how large
+ *   place_key.h keys of it
  *   policy.c    the whole: the rules in force, with the BPF programs told
  *
  * Policy is no security boundary: programs say themselves which executable they are, and a program
@@ -92,20 +93,20 @@ void policy_failed(struct policy *policy, uid_t uid, const struct smcr_addr *pee
 
 /**
  * A connection over SMC-R has ended.
- * @param where  address and port of the peer's server; family 0: port of a server of this host
+ * @param where  whose connection it was, and with which peer and port
  * @param ms     how long it has lasted
  * @param bytes  how much it has carried, both ways together
  * @param needs  what buffers it has needed
  */
-void policy_ended(struct policy *policy, const struct smcr_addr *where, uint64_t ms, uint64_t bytes,
+void policy_ended(struct policy *policy, const struct rdv_place *where, uint64_t ms, uint64_t bytes,
 		  const struct smcr_needs *needs);
 
 /** A connection over SMC-R has had its receive or send buffer full. `where` as above. */
-void policy_outgrown(struct policy *policy, const struct smcr_addr *where,
+void policy_outgrown(struct policy *policy, const struct rdv_place *where,
 		     const struct smcr_needs *needs);
 
 /** What a new connection is expected to need. `where` as above. */
-struct smcr_needs policy_expect(const struct policy *policy, const struct smcr_addr *where);
+struct smcr_needs policy_expect(const struct policy *policy, const struct rdv_place *where);
 
 /* Walks go in the order of member `order`: they call `fn` for entries behind `after` (0: for all)
  * until it returns false. They return true if they have come to the end. */
@@ -129,8 +130,8 @@ bool policy_walk_shorts(struct policy *policy, uint64_t after,
 			bool (*fn)(void *arg, const struct policy_short_view *view), void *arg);
 
 /**
- * Forget what was seen of a peer or port.
- * @param where  port 0: the whole peer; family 0: a port of this host
+ * Forget what was seen of a peer or port, by connections of all users.
+ * @param where  port 0: the whole peer; family 0: a port of this host, for all peers
  * @return how many entries were forgotten
  */
 size_t policy_forget(struct policy *policy, const struct smcr_addr *where);

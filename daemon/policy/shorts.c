@@ -2,13 +2,9 @@
 #include "daemon/policy/shorts.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <uthash.h>
+#include <utlist.h>
 
-#include "daemon/policy/place_key.h"
-
-#define MAX_PLACES 4096
-#define MAX_SHORT  1000 /* less than the BPF programs have room for */
+#include "daemon/policy/kept.h"
 
 /* Time constants of the exponential averages: of the rate in seconds, of the share in connections.
  * While a place counts as short only a sample of its connections is seen, so fewer are averaged. */
@@ -22,53 +18,60 @@
 #define QUIET_PART 0.5
 
 struct place {
+	struct kept kept; /* unused for longest first */
 	struct short_place known;
-	struct place_key key;
-	double recent;         /* recent connections, weighted by age */
-	uint64_t recent_ms;    /* when `recent` was computed */
-	uint64_t handshakes;   /* how many there were at the last shorts_look() */
-	uint64_t looked_at_ms; /* when that was */
-	UT_hash_handle hh;
+	double recent;             /* recent connections, weighted by age */
+	uint64_t recent_ms;        /* when `recent` was computed */
+	uint64_t handshakes;       /* how many there were at the last shorts_look() */
+	uint64_t looked_at_ms;     /* when that was */
+	struct place *prev, *next; /* in the order in which they were first seen */
 };
+
+_Static_assert(offsetof(struct place, kept) == 0, "place_of()");
 
 struct shorts {
 	struct shorts_config config;
+	void (*ended)(void *arg, const struct short_place *place);
+	void *arg;
+	struct kept *table;
 	struct place *places;
 	size_t num_short;
 	uint64_t last_order;
 };
 
-struct shorts *shorts_new(const struct shorts_config *config)
+struct shorts *shorts_new(const struct shorts_config *config,
+			  void (*ended)(void *arg, const struct short_place *place), void *arg)
 {
 	struct shorts *shorts = calloc(1, sizeof(*shorts));
 	if (shorts)
-		shorts->config = *config;
+		*shorts = (struct shorts){ .config = *config, .ended = ended, .arg = arg };
 	return shorts;
 }
 
 static void remove_place(struct shorts *shorts, struct place *place)
 {
-	HASH_DELETE(hh, shorts->places, place);
-	if (place->known.is_short)
+	if (place->known.is_short) {
 		shorts->num_short--;
+		if (shorts->ended)
+			shorts->ended(shorts->arg, &place->known);
+	}
+	kept_remove(&shorts->table, &place->kept);
+	DL_DELETE(shorts->places, place);
 	free(place);
 }
 
-void shorts_configure(struct shorts *shorts, const struct shorts_config *config,
-		      void (*ended)(void *arg, const struct short_place *place), void *arg)
+void shorts_configure(struct shorts *shorts, const struct shorts_config *config)
 {
 	shorts->config = *config;
-	while (config->rate == 0 && shorts->places) {
-		if (shorts->places->known.is_short && ended)
-			ended(arg, &shorts->places->known);
+	while (config->rate == 0 && shorts->places)
 		remove_place(shorts, shorts->places);
-	}
 }
 
 void shorts_free(struct shorts *shorts)
 {
 	if (!shorts)
 		return;
+	shorts->ended = NULL;
 	while (shorts->places)
 		remove_place(shorts, shorts->places);
 	free(shorts);
@@ -76,60 +79,62 @@ void shorts_free(struct shorts *shorts)
 
 /* ---- places ---- */
 
-static struct place *find(const struct shorts *shorts, const struct smcr_addr *where)
+/* @param kept  NULL: NULL */
+static struct place *place_of(struct kept *kept)
 {
-	const struct place_key key = place_key_of(where);
-	struct place *place;
-	HASH_FIND(hh, shorts->places, &key, sizeof(key), place);
-	return place;
+	return (struct place *)kept;
 }
 
-/* Is there room for another place of this address? */
-static bool has_room(const struct shorts *shorts, const struct place_key *key)
+static struct place *find(const struct shorts *shorts, const struct rdv_place *where)
 {
-	unsigned int same = 0;
-	if (HASH_COUNT(shorts->places) >= MAX_PLACES)
-		return false;
-	for (const struct place *place = shorts->places; place; place = place->hh.next)
-		same += place_key_same_address(&place->key, key);
-	return same < place_key_most(key);
+	const struct kept_key key = kept_key_of(where);
+	return place_of(kept_find(shorts->table, &key));
 }
 
-/* A place that was quiet for long is learnt anew. */
-static void forget_quiet(struct shorts *shorts, uint64_t now_ms)
+/* It takes hundreds of connections to learn that again. */
+static bool counts_as_short(const struct kept *kept)
 {
-	struct place *place, *next;
-	for (place = shorts->places; place; place = next) {
-		next = place->hh.next;
-		if (!place->known.is_short && now_ms - place->recent_ms > SHORTS_LOOK_MS)
-			remove_place(shorts, place);
-	}
+	return ((const struct place *)kept)->known.is_short;
 }
 
-static bool make_room(struct shorts *shorts, const struct smcr_addr *where, uint64_t now_ms)
+/* @return NULL: no memory */
+static struct place *make(struct shorts *shorts, const struct rdv_place *where, uint64_t now_ms)
 {
-	const struct place_key key = place_key_of(where);
-	if (has_room(shorts, &key))
-		return true;
-	forget_quiet(shorts, now_ms);
-	return has_room(shorts, &key);
-}
-
-static struct place *find_or_make(struct shorts *shorts, const struct smcr_addr *where,
-				  uint64_t now_ms)
-{
-	struct place *place = find(shorts, where);
-	if (place || !make_room(shorts, where, now_ms))
-		return place;
-	place = calloc(1, sizeof(*place));
+	const struct kept_key key = kept_key_of(where);
+	struct kept *in_the_way = kept_in_the_way(shorts->table, &key, counts_as_short);
+	if (in_the_way)
+		remove_place(shorts, place_of(in_the_way));
+	struct place *place = calloc(1, sizeof(*place));
 	if (!place)
 		return NULL;
-	place->key = place_key_of(where);
+	place->kept.key = key;
 	place->known.where = *where;
 	place->known.order = ++shorts->last_order;
 	place->recent_ms = now_ms;
-	HASH_ADD(hh, shorts->places, key, sizeof(place->key), place);
+	kept_add(&shorts->table, &place->kept);
+	DL_APPEND(shorts->places, place);
 	return place;
+}
+
+static struct place *find_or_make(struct shorts *shorts, const struct rdv_place *where,
+				  uint64_t now_ms)
+{
+	struct place *place = find(shorts, where);
+	if (!place)
+		return make(shorts, where, now_ms);
+	kept_use(&shorts->table, &place->kept);
+	return place;
+}
+
+static unsigned int times(const struct place *place)
+{
+	return place->known.where.server ? SHORTS_OF_SERVER : 1;
+}
+
+/* From how many connections a second on the place may count as short. */
+static double rate_of(const struct shorts *shorts, const struct place *place)
+{
+	return (double)shorts->config.rate * times(place);
 }
 
 /* ---- what ended ---- */
@@ -149,7 +154,7 @@ static double recent_at(const struct place *place, uint64_t now_ms)
 static void count(struct place *place, bool was_short, uint64_t now_ms)
 {
 	struct short_place *known = &place->known;
-	double memory = known->is_short ? SAMPLED_CONNECTIONS : SHARE_CONNECTIONS;
+	double memory = known->is_short ? SAMPLED_CONNECTIONS : SHARE_CONNECTIONS * times(place);
 	place->recent = recent_at(place, now_ms) + 1;
 	place->recent_ms = now_ms;
 	known->rate = place->recent / RATE_SECONDS;
@@ -173,7 +178,7 @@ static void end(struct shorts *shorts, struct place *place)
 	shorts->num_short--;
 }
 
-enum shorts_change shorts_note(struct shorts *shorts, const struct smcr_addr *where, uint64_t ms,
+enum shorts_change shorts_note(struct shorts *shorts, const struct rdv_place *where, uint64_t ms,
 			       uint64_t bytes, uint64_t now_ms,
 			       const struct short_place **ret_place)
 {
@@ -184,8 +189,8 @@ enum shorts_change shorts_note(struct shorts *shorts, const struct smcr_addr *wh
 		return SHORTS_SAME;
 	const struct short_place *known = &place->known;
 	count(place, ms <= config->ms && bytes < config->bytes, now_ms);
-	if (!known->is_short && known->share >= SHARE_BEGINS && known->rate >= config->rate &&
-	    shorts->num_short < MAX_SHORT) {
+	if (!known->is_short && known->share >= SHARE_BEGINS &&
+	    known->rate >= rate_of(shorts, place)) {
 		begin(shorts, place, now_ms);
 		return SHORTS_BEGINS;
 	}
@@ -196,7 +201,7 @@ enum shorts_change shorts_note(struct shorts *shorts, const struct smcr_addr *wh
 	return SHORTS_SAME;
 }
 
-enum shorts_change shorts_look(struct shorts *shorts, const struct smcr_addr *where,
+enum shorts_change shorts_look(struct shorts *shorts, const struct rdv_place *where,
 			       uint64_t handshakes, uint64_t now_ms)
 {
 	struct place *place = find(shorts, where);
@@ -206,7 +211,7 @@ enum shorts_change shorts_look(struct shorts *shorts, const struct smcr_addr *wh
 	double rate = (double)(handshakes - place->handshakes) / seconds;
 	place->handshakes = handshakes;
 	place->looked_at_ms = now_ms;
-	if (rate >= shorts->config.rate * QUIET_PART)
+	if (rate >= rate_of(shorts, place) * QUIET_PART)
 		return SHORTS_SAME;
 	end(shorts, place);
 	return SHORTS_ENDS;
@@ -214,17 +219,13 @@ enum shorts_change shorts_look(struct shorts *shorts, const struct smcr_addr *wh
 
 /* ---- the rest ---- */
 
-size_t shorts_forget(struct shorts *shorts, const struct smcr_addr *where,
-		     void (*ended)(void *arg, const struct short_place *place), void *arg)
+size_t shorts_forget(struct shorts *shorts, const struct smcr_addr *where)
 {
 	struct place *place, *next;
 	size_t n = 0;
-	for (place = shorts->places; place; place = next) {
-		next = place->hh.next;
-		if (!place_key_within(&place->key, where))
+	DL_FOREACH_SAFE (shorts->places, place, next) {
+		if (!place_key_within(&place->kept.key.place, where))
 			continue;
-		if (place->known.is_short && ended)
-			ended(arg, &place->known);
 		remove_place(shorts, place);
 		n++;
 	}
@@ -234,7 +235,8 @@ size_t shorts_forget(struct shorts *shorts, const struct smcr_addr *where,
 bool shorts_walk(const struct shorts *shorts, uint64_t now_ms, uint64_t after,
 		 bool (*fn)(void *arg, const struct short_place *place), void *arg)
 {
-	for (const struct place *place = shorts->places; place; place = place->hh.next) {
+	const struct place *place;
+	DL_FOREACH (shorts->places, place) {
 		struct short_place known = place->known;
 		if (known.order <= after)
 			continue;
@@ -245,7 +247,7 @@ bool shorts_walk(const struct shorts *shorts, uint64_t now_ms, uint64_t after,
 	return true;
 }
 
-bool shorts_is_short(const struct shorts *shorts, const struct smcr_addr *where)
+bool shorts_is_short(const struct shorts *shorts, const struct rdv_place *where)
 {
 	const struct place *place = find(shorts, where);
 	return place && place->known.is_short;

@@ -3,13 +3,18 @@
  * @file shorts.h
  * Learns where connections are too short for SMC-R. Beginning and ending a connection costs several
  * times as much as with TCP, which pays off only if it carries enough data. This is learnt for each
- * TCP port of a peer that programs of this host connect to, and for each port of this host's own
- * servers.
+ * user and each TCP port of a peer that the user's programs connect to, and for each port of a
+ * user's servers and each peer that connects to it. So a user's short connections concern that user
+ * only, and a peer's that peer only. Who has how many places is in kept.h; the one that was unused
+ * for longest makes room, and first those that do not count as short.
  *
  * A place counts as short when its connections end at `rate` per second or more, measured over some
  * ten seconds, and nearly all of the last ones were short. From then on most of its connections are
  * left on TCP, except a sample. When the sample is not short any more, or the place has become
  * quiet, the place no longer counts as short.
+ *
+ * A server cannot tell the users of a peer's host apart. It acts only on SHORTS_OF_SERVER times as
+ * many, so that a host that learns too has left the connections of the one user on TCP before.
  *
  * No clock and no I/O: the caller gives the time, in milliseconds.
  */
@@ -21,9 +26,14 @@
 #include <stdint.h>
 
 #include "daemon/engine/engine.h"
+#include "daemon/rendezvous/option.h"
 
 /** How often to call shorts_look() while a place counts as short. */
 #define SHORTS_LOOK_MS 10000
+
+/** How many times as many connections a server wants to see as a client, in a second and in a
+ * row. */
+#define SHORTS_OF_SERVER 4
 
 struct shorts_config {
 	uint32_t rate;  /* connections per second; 0: nothing is learnt */
@@ -32,24 +42,25 @@ struct shorts_config {
 };
 
 struct short_place {
-	struct smcr_addr where; /* of a peer; family 0: a port of this host */
-	bool is_short;          /* the place counts as short */
-	double share;           /* which part of the last connections was short, 0..1 */
-	double rate;            /* SMC-R connections that ended per second, over some ten seconds */
-	uint64_t seen;          /* how many connections have ended */
-	uint64_t since_ms;      /* is_short: since when */
-	uint64_t order;         /* number of the place, counted from 1 */
+	struct rdv_place where;
+	bool is_short;     /* the place counts as short */
+	double share;      /* which part of the last connections was short, 0..1 */
+	double rate;       /* SMC-R connections that ended per second, over some ten seconds */
+	uint64_t seen;     /* how many connections have ended */
+	uint64_t since_ms; /* is_short: since when */
+	uint64_t order;    /* number of the place, counted from 1 */
 };
 
 struct shorts;
 
-struct shorts *shorts_new(const struct shorts_config *config);
 /**
- * Set what a short connection is from now on. With rate 0 everything is forgotten.
- * @param ended  called for each place that counted as short and is forgotten; may be NULL
+ * @param ended  called for each place that counted as short and is forgotten, by whatever function
+ *               but shorts_free(); may be NULL
  */
-void shorts_configure(struct shorts *shorts, const struct shorts_config *config,
-		      void (*ended)(void *arg, const struct short_place *place), void *arg);
+struct shorts *shorts_new(const struct shorts_config *config,
+			  void (*ended)(void *arg, const struct short_place *place), void *arg);
+/** Set what a short connection is from now on. With rate 0 everything is forgotten. */
+void shorts_configure(struct shorts *shorts, const struct shorts_config *config);
 /** NULL is allowed. */
 void shorts_free(struct shorts *shorts);
 
@@ -61,11 +72,9 @@ enum shorts_change {
 
 /**
  * A connection over SMC-R has ended.
- * @param where      address and server port of the peer, or family 0 and the port of a listener of
- *                   this host
  * @param ret_place  the place as it is now; valid until the next call; NULL: none
  */
-enum shorts_change shorts_note(struct shorts *shorts, const struct smcr_addr *where, uint64_t ms,
+enum shorts_change shorts_note(struct shorts *shorts, const struct rdv_place *where, uint64_t ms,
 			       uint64_t bytes, uint64_t now_ms,
 			       const struct short_place **ret_place);
 
@@ -75,17 +84,16 @@ enum shorts_change shorts_note(struct shorts *shorts, const struct smcr_addr *wh
  *                    left on TCP included
  * @return SHORTS_SAME, or SHORTS_ENDS: there are too few connections to matter
  */
-enum shorts_change shorts_look(struct shorts *shorts, const struct smcr_addr *where,
+enum shorts_change shorts_look(struct shorts *shorts, const struct rdv_place *where,
 			       uint64_t handshakes, uint64_t now_ms);
 
 /**
- * Forget what is known.
- * @param where  family 0: a port of this host; port 0: all ports of the peer
- * @param ended  called for each place that counted as short; may be NULL
+ * Forget what is known, of all users.
+ * @param where  a peer, and a port of it or of this host's servers, or (port 0) all; family 0: a
+ *               port of this host's servers, for all peers
  * @return how many places were forgotten
  */
-size_t shorts_forget(struct shorts *shorts, const struct smcr_addr *where,
-		     void (*ended)(void *arg, const struct short_place *place), void *arg);
+size_t shorts_forget(struct shorts *shorts, const struct smcr_addr *where);
 
 /**
  * Call `fn` for each place with a larger `order` than `after`, in the order in which they were
@@ -96,7 +104,7 @@ bool shorts_walk(const struct shorts *shorts, uint64_t now_ms, uint64_t after,
 		 bool (*fn)(void *arg, const struct short_place *place), void *arg);
 
 /** Does this place count as short? */
-bool shorts_is_short(const struct shorts *shorts, const struct smcr_addr *where);
+bool shorts_is_short(const struct shorts *shorts, const struct rdv_place *where);
 
 /** Is there a place that counts as short? */
 bool shorts_any(const struct shorts *shorts);

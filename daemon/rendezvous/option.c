@@ -616,19 +616,21 @@ uint64_t rdv_option_rule_hits(const struct rdv_option *option, uint32_t place)
 
 /* ---- where connections are short */
 
-static int short_key(const struct smcr_addr *where, struct smcr_short_key *ret_key)
+static int short_key(const struct rdv_place *where, struct smcr_short_key *ret_key)
 {
-	struct smcr_short_key key = { .port = where->port };
-	if (!where->port ||
-	    (where->family && where->family != AF_INET && where->family != AF_INET6))
+	const struct smcr_addr *peer = &where->peer;
+	if (!peer->port || (peer->family != AF_INET && peer->family != AF_INET6))
 		return -EINVAL;
-	if (where->family)
-		key.peer = rdv_addr16(where);
-	*ret_key = key;
+	*ret_key = (struct smcr_short_key){
+		.peer = rdv_addr16(peer),
+		.port = peer->port,
+		.uid = where->uid,
+		.role = where->server ? SMCR_SOCK_SERVER : SMCR_SOCK_CLIENT,
+	};
 	return 0;
 }
 
-int rdv_option_set_short(struct rdv_option *option, const struct smcr_addr *where, bool on)
+int rdv_option_set_short(struct rdv_option *option, const struct rdv_place *where, bool on)
 {
 	const struct smcr_short_counts none = { 0 };
 	struct smcr_short_key key;
@@ -645,11 +647,11 @@ int rdv_option_set_short(struct rdv_option *option, const struct smcr_addr *wher
 	if (bpf_map_update_elem(map, &key, &none, BPF_NOEXIST) == 0)
 		option->skel->bss->num_short++;
 	else if (errno != EEXIST)
-		return errno == E2BIG ? -ENOSPC : -errno;
+		return -errno;
 	return 0;
 }
 
-int rdv_option_short_counts(const struct rdv_option *option, const struct smcr_addr *where,
+int rdv_option_short_counts(const struct rdv_option *option, const struct rdv_place *where,
 			    uint64_t *ret_left, uint64_t *ret_tried)
 {
 	struct smcr_short_counts counts;
@@ -660,4 +662,10 @@ int rdv_option_short_counts(const struct rdv_option *option, const struct smcr_a
 	*ret_left = counts.left;
 	*ret_tried = counts.tried;
 	return 0;
+}
+
+void rdv_option_set_sample(struct rdv_option *option, uint32_t rate)
+{
+	if (option)
+		option->skel->bss->sample_gap_ns = rate ? 1000000000 / rate : 0;
 }

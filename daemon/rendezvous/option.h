@@ -231,19 +231,28 @@ uint64_t rdv_option_rule_hits(const struct rdv_option *option, uint32_t place);
 
 /* ---- where connections are short */
 
+/** Connections of a user with a peer, all to one TCP port. */
+struct rdv_place {
+	uid_t uid;             /* who claims the socket: who calls connect() or listen() */
+	bool server;           /* the port is one of this host; else of the peer */
+	struct smcr_addr peer; /* the peer's address, with that port */
+};
+
 /**
- * Do not send the option on connections to a peer's port, except for a sample of them, or (`on`
- * false) send it again. NULL is allowed.
- * @param where  address and TCP port of the peer; family 0: all connections to this port of this
- *               host
- * @return 0, -EINVAL, -ENOSPC (1024 places), -ENOENT (`on` false)
+ * Do not send the option on these connections, except for a sample of them, or (`on` false) send it
+ * again. NULL is allowed.
+ * @return 0, -EINVAL, -E2BIG (4096 places), -ENOENT (`on` false)
  */
-int rdv_option_set_short(struct rdv_option *option, const struct smcr_addr *where, bool on);
+int rdv_option_set_short(struct rdv_option *option, const struct rdv_place *where, bool on);
 
 /** How many handshakes since then were left on TCP, and how many tried SMC-R all the same. NULL:
  * -ENOENT.
  *  @return 0, -ENOENT */
-int rdv_option_short_counts(const struct rdv_option *option, const struct smcr_addr *where,
+int rdv_option_short_counts(const struct rdv_option *option, const struct rdv_place *where,
 			    uint64_t *ret_left, uint64_t *ret_tried);
+
+/** The sample of connect() calls to a place has no more than this many a second. NULL is allowed.
+ * @param rate  0: any number */
+void rdv_option_set_sample(struct rdv_option *option, uint32_t rate);
 
 #endif

@@ -311,16 +311,19 @@ print(conn.makefile().read(), end="")
 	run -2 smcrctl_on b policy forget nonsense
 }
 
-# short_ones N: make N connections from b to a that carry little
+# short_ones N [HOST [COMMAND..]]: make N connections from HOST (b) to a that carry little
 short_ones() {
-	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --repeat "$1" --bytes 100
+	local n=$1 host=${2:-b}
+	shift $(($# < 2 ? $# : 2))
+	on "$host" "$@" "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --repeat "$n" --bytes 100
 }
 
-# most_are REASON: make twenty connections in quick succession; most must be plain TCP for this reason
+# most_are REASON [HOST [COMMAND..]]: make twenty connections in quick succession; most must be plain TCP for this reason
 most_are() {
-	local output
-	output=$(on b "$RUN" -v "$PROGRAMS/echo_client" "$SERVER" 7001 --repeat 20 --bytes 100 2>&1)
-	[ "$(grep -c "^smcr-run\[.*TCP: $1: " <<<"$output")" -ge 14 ]
+	local reason=$1 host=${2:-b} output
+	shift $(($# < 2 ? $# : 2))
+	output=$(on "$host" "$@" "$RUN" -v "$PROGRAMS/echo_client" "$SERVER" 7001 --repeat 20 --bytes 100 2>&1)
+	[ "$(grep -c "^smcr-run\[.*TCP: $reason: " <<<"$output")" -ge 14 ]
 }
 
 @test "short connections in a row are left on TCP, but for a sample that shows a change" {
@@ -335,19 +338,20 @@ most_are() {
 	shows b policy '.learnt == [.learnt[0]] and (.learnt[0] | .left_on_tcp | not)'
 	shows b info '.connections.established_total == 15'
 	short_ones 200
-	shows b policy ".learnt | any(.left_on_tcp and .peer == \"$SERVER\" and .port == 7001 and .short_share > 0.9)"
-	grep -q "connections to $SERVER port 7001 are left on TCP but for a sample" "$HOSTS_DIR/b.log"
+	shows b policy ".learnt | any(.left_on_tcp and .peer == \"$SERVER\" and .port == 7001 and
+		.role == \"client\" and .uid == 0 and .short_share > 0.9)"
+	grep -q "connections of user 0 to $SERVER port 7001 are left on TCP but for a sample" "$HOSTS_DIR/b.log"
 	most_are short-connections
 	shows b policy '.learnt[0] | .left >= 14'
 	run -0 smcrctl_on b policy
-	[[ "$output" == *"left on TCP but for a sample"*"$SERVER"*7001*yes* ]]
+	[[ "$output" == *"left on TCP but for a sample"*"$SERVER"*7001*client*yes* ]]
 	shows a policy '.learnt == []'
 	# another port is not affected
 	echo_server a 7002
 	[ "$(ask 7002)" = SMC-R ]
 	# Connections carry more now, which the sample of one in 32 shows.
 	until_true 60 carries_more
-	grep -q "connections to $SERVER port 7001 use SMC-R again: they last longer now" "$HOSTS_DIR/b.log"
+	grep -q "connections of user 0 to $SERVER port 7001 use SMC-R again: they last longer now" "$HOSTS_DIR/b.log"
 	[ "$(ask 7001)" = SMC-R ]
 }
 
@@ -356,24 +360,53 @@ carries_more() {
 	shows b policy '.learnt | all(.left_on_tcp | not)'
 }
 
-@test "short connections of a server: its port; forgotten by an operator, and when it becomes quiet" {
+@test "short connections of a peer to a server; forgotten by an operator, and when it becomes quiet" {
 	hosts_up 1500
 	conf b 'short_connection_rate = 0'
-	conf a 'short_connection_rate = 2'
+	conf a 'short_connection_rate = 1'
 	smcrd_start a
 	smcrd_start b
 	echo_server a 7001
-	short_ones 200
-	shows a policy '.learnt | any(.left_on_tcp and .peer == null and .port == 7001)'
+	short_ones 500
+	shows a policy ".learnt | any(.left_on_tcp and .peer == \"$CLIENT\" and .port == 7001 and .role == \"server\")"
 	most_are peer-no-smc
 	run -4 smcrctl_on a policy forget port 7002
 	smcrctl_on a policy forget port 7001
 	shows a policy '.learnt == []'
 	[ "$(ask 7001)" = SMC-R ]
-	short_ones 200
+	short_ones 500
 	shows a policy '.learnt | any(.left_on_tcp)'
 	until_true 30 shows a policy '.learnt | all(.left_on_tcp | not)'
-	grep -q "connections to our port 7001 use SMC-R again: there are few of them" "$HOSTS_DIR/a.log"
+	grep -q "connections of $CLIENT to port 7001 of user 0 use SMC-R again: there are few of them" "$HOSTS_DIR/a.log"
+	[ "$(ask 7001)" = SMC-R ]
+}
+
+@test "a user's short connections to a port leave those of other users alone, on both hosts" {
+	nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+	hosts_up 1500
+	chmod 711 "$HOSTS_DIR"
+	conf a 'short_connection_rate = 2'
+	conf b 'short_connection_rate = 2'
+	smcrd_start a
+	smcrd_start b
+	echo_server a 7001
+	short_ones 1500 b "${nobody[@]}"
+	shows b policy '.learnt | any(.left_on_tcp and .uid == 65534)'
+	most_are short-connections b "${nobody[@]}"
+	# host a cannot tell the users of host b apart, and lets host b decide
+	shows a policy ".learnt | any(.peer == \"$CLIENT\" and (.left_on_tcp | not))"
+	[ "$(ask 7001)" = SMC-R ]
+	[ "$(ask 7001 setpriv --reuid 65533 --regid 65533 --clear-groups)" = SMC-R ]
+	run -0 smcrctl_on b -d policy
+	[[ "$output" == *"How long connections last"*"$SERVER"*client*65534*yes*"$SERVER"*client*0*no* ]]
+	# and those of a peer leave those of other peers alone
+	smcrctl_on a policy forget port 7001
+	hosts_join c 3
+	conf c 'short_connection_rate = 0'
+	smcrd_start c
+	short_ones 800 c
+	shows a policy '.learnt | any(.left_on_tcp and .peer == "10.77.0.3" and .role == "server")'
+	most_are peer-no-smc c
 	[ "$(ask 7001)" = SMC-R ]
 }
 

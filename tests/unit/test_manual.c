@@ -144,6 +144,7 @@ static void have_policy(struct fixture *fixture)
 					      .skip_seconds = 60,
 					      .shorts = fixture->fix->config.shorts };
 	const struct smcr_addr peer = { .family = AF_INET, .port = 80 };
+	const struct rdv_place to = { .peer = peer };
 	const struct smcr_needs needs = { 1, 1 };
 	struct policy_rule rule;
 	char why[POLICY_WHY_LEN];
@@ -151,7 +152,7 @@ static void have_policy(struct fixture *fixture)
 	assert_int_equal(policy_rule_parse("deny port 22", false, &rule, why), 0);
 	assert_int_equal(policy_add_rule(control->policy, &rule, false), 0);
 	policy_failed(control->policy, 0, &peer, FAILURE_PATH);
-	policy_ended(control->policy, &peer, 5, 100, &needs);
+	policy_ended(control->policy, &to, 5, 100, &needs);
 }
 
 static void on_reply(void *ctx, uint64_t request, char *reply)

@@ -378,28 +378,43 @@ static unsigned int count_tried(int listener, const struct sockaddr_in *addr, un
 static void short_connections_are_left_on_tcp_but_for_a_sample(void **state)
 {
 	struct sockaddr_in addr;
-	struct smcr_addr peer = { .family = AF_INET, .ip = { 127, 0, 0, 1 } }, port = { 0 };
-	const struct smcr_addr *const where[] = { &peer, &port };
+	struct rdv_place where = { .uid = getuid(),
+				   .peer = { .family = AF_INET, .ip = { 127, 0, 0, 1 } } };
 	uint64_t left, tried;
 	(void)state;
 	int listener = listen_on_loopback(true, 4, &addr);
-	peer.port = port.port = ntohs(addr.sin_port);
-	assert_int_equal(rdv_option_short_counts(option, &peer, &left, &tried), -ENOENT);
-	for (size_t i = 0; i < 2; i++) {
-		assert_int_equal(rdv_option_set_short(option, where[i], true), 0);
+	where.peer.port = ntohs(addr.sin_port);
+	assert_int_equal(rdv_option_short_counts(option, &where, &left, &tried), -ENOENT);
+	for (int i = 0; i < 2; i++) {
+		TRIES("server %d", i);
+		where.server = i;
+		assert_int_equal(rdv_option_set_short(option, &where, true), 0);
 		unsigned int n = count_tried(listener, &addr, 1600);
 		/* One in 32 is tried, by chance: that is 50, with a deviation of 7. */
 		assert_in_range(n, 15, 110);
-		assert_int_equal(rdv_option_short_counts(option, where[i], &left, &tried), 0);
+		assert_int_equal(rdv_option_short_counts(option, &where, &left, &tried), 0);
 		assert_int_equal(tried, n);
 		assert_int_equal(left, 1600 - n);
-		assert_int_equal(rdv_option_set_short(option, where[i], false), 0);
-		assert_int_equal(rdv_option_set_short(option, where[i], false), -ENOENT);
+		assert_int_equal(rdv_option_set_short(option, &where, false), 0);
+		assert_int_equal(rdv_option_set_short(option, &where, false), -ENOENT);
 		assert_int_equal(count_tried(listener, &addr, 40), 40);
 	}
-	/* A program that requires SMC-R gets it even where connections are short. */
+	where.peer.port = 0;
+	assert_int_equal(rdv_option_set_short(option, &where, true), -EINVAL);
+	close(listener);
+}
+
+/* A program that requires SMC-R gets it even where connections are short. */
+static void who_requires_smc_is_not_left_on_tcp(void **state)
+{
 	const struct ipc_claim claim = { .wanted = 1, .flags = IPC_CLAIM_REQUIRED };
-	assert_int_equal(rdv_option_set_short(option, &peer, true), 0);
+	struct sockaddr_in addr;
+	struct rdv_place where = { .uid = getuid(),
+				   .peer = { .family = AF_INET, .ip = { 127, 0, 0, 1 } } };
+	(void)state;
+	int listener = listen_on_loopback(true, 4, &addr);
+	where.peer.port = ntohs(addr.sin_port);
+	assert_int_equal(rdv_option_set_short(option, &where, true), 0);
 	for (int i = 0; i < 40; i++) {
 		struct rdv_option_state known;
 		int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -411,14 +426,53 @@ static void short_connections_are_left_on_tcp_but_for_a_sample(void **state)
 		close(fd);
 		close(accept(listener, NULL, NULL));
 	}
-	assert_int_equal(rdv_option_set_short(option, &peer, false), 0);
-	/* Another port of the peer counts for itself. */
-	peer.port++;
-	assert_int_equal(rdv_option_set_short(option, &peer, true), 0);
-	assert_int_equal(count_tried(listener, &addr, 40), 40);
-	assert_int_equal(rdv_option_set_short(option, &peer, false), 0);
-	peer.port = 0;
-	assert_int_equal(rdv_option_set_short(option, &peer, true), -EINVAL);
+	assert_int_equal(rdv_option_set_short(option, &where, false), 0);
+	close(listener);
+}
+
+/* Another user, another peer, another port: each counts for itself, at the client and at the
+ * server. */
+static void short_connections_of_others_are_let_alone(void **state)
+{
+	struct sockaddr_in addr;
+	struct rdv_place here = { .uid = getuid(),
+				  .peer = { .family = AF_INET, .ip = { 127, 0, 0, 1 } } };
+	(void)state;
+	int listener = listen_on_loopback(true, 4, &addr);
+	here.peer.port = ntohs(addr.sin_port);
+	struct rdv_place others[] = { here, here, here };
+	others[0].uid++;
+	others[1].peer.ip[3]++;
+	others[2].peer.port++;
+	for (size_t i = 0; i < 6; i++) {
+		TRIES("%zu", i);
+		struct rdv_place *where = &others[i / 2];
+		where->server = i % 2;
+		assert_int_equal(rdv_option_set_short(option, where, true), 0);
+		assert_int_equal(count_tried(listener, &addr, 40), 40);
+		assert_int_equal(rdv_option_set_short(option, where, false), 0);
+	}
+	close(listener);
+}
+
+/* However often a user connects, the sample of a client has no more than so many a second. */
+static void a_sample_has_a_rate(void **state)
+{
+	struct sockaddr_in addr;
+	struct rdv_place where = { .uid = getuid(),
+				   .peer = { .family = AF_INET, .ip = { 127, 0, 0, 1 } } };
+	struct timespec begin, end;
+	(void)state;
+	int listener = listen_on_loopback(true, 4, &addr);
+	where.peer.port = ntohs(addr.sin_port);
+	rdv_option_set_sample(option, 1);
+	assert_int_equal(rdv_option_set_short(option, &where, true), 0);
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	unsigned int n = count_tried(listener, &addr, 1600);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	assert_in_range(n, 1, end.tv_sec - begin.tv_sec + 2);
+	assert_int_equal(rdv_option_set_short(option, &where, false), 0);
+	rdv_option_set_sample(option, 0);
 	close(listener);
 }
 
@@ -1073,6 +1127,9 @@ int main(void)
 		cmocka_unit_test(a_server_is_judged_by_its_program),
 		cmocka_unit_test(own_addresses_stay_tcp),
 		cmocka_unit_test(short_connections_are_left_on_tcp_but_for_a_sample),
+		cmocka_unit_test(who_requires_smc_is_not_left_on_tcp),
+		cmocka_unit_test(short_connections_of_others_are_let_alone),
+		cmocka_unit_test(a_sample_has_a_rate),
 		cmocka_unit_test(skipped_peers_are_listed),
 		cmocka_unit_test(a_port_of_a_peer_is_skipped_by_itself),
 		cmocka_unit_test(what_is_forgotten_is_not_skipped),

@@ -31,6 +31,8 @@ __u32 limit_reason;
 /* Numbers of entries in `limited`, `skipped`, `excluded`, `own` and `shorts`: an empty map is not
  * searched. */
 __u32 num_limited, num_skipped, num_excluded, num_own, num_short;
+/* The least time between two connect() calls to a place that are tried as a sample. */
+__u64 sample_gap_ns;
 /* How many places of `rules` are in use, and how many rules allow. */
 __u32 num_rules, num_allow;
 
@@ -192,24 +194,37 @@ static __always_inline __u32 judge_by_rules(struct rule_search *search, bool cou
 /* ---- short connections */
 
 /* By the socket's cookie, so that every packet of a handshake gets the same answer. */
-static __always_inline bool is_sample(__u64 cookie)
+static __always_inline bool is_chosen(__u64 cookie)
 {
 	return (cookie * 0x9E3779B97F4A7C15ull) >> (64 - SMCR_SHORT_SAMPLE_BITS) == 0;
 }
 
+/* The sample of a user who connects very often must not make the server leave connections of other
+ * users of this host on TCP. Two that come at the same time may both be tried. */
+static __always_inline bool is_too_soon(struct smcr_short_counts *counts)
+{
+	__u64 now = bpf_ktime_get_ns();
+	if (now - counts->last < sample_gap_ns)
+		return true;
+	counts->last = now;
+	return false;
+}
+
+/* connect() decides once, the server for each packet of a handshake. */
 static __always_inline __u32 judge_by_length(const struct smcr_subject *subject, bool server,
 					     __u64 cookie, bool count)
 {
-	struct smcr_short_key key = { .port = subject->port };
-	if (!server)
-		key.peer = subject->peer;
+	struct smcr_short_key key = { .peer = subject->peer,
+				      .port = subject->port,
+				      .uid = subject->uid,
+				      .role = server ? SMCR_SOCK_SERVER : SMCR_SOCK_CLIENT };
 	struct smcr_short_counts *counts = bpf_map_lookup_elem(&shorts, &key);
 	if (!counts)
 		return 0;
-	bool sample = is_sample(cookie);
+	bool tried = is_chosen(cookie) && (server || !is_too_soon(counts));
 	if (count)
-		__sync_fetch_and_add(sample ? &counts->tried : &counts->left, 1);
-	return sample ? 0 : SMCR_REASON_SHORT_CONNECTIONS;
+		__sync_fetch_and_add(tried ? &counts->tried : &counts->left, 1);
+	return tried ? 0 : SMCR_REASON_SHORT_CONNECTIONS;
 }
 
 /* ---- the decision */

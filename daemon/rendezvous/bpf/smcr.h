@@ -123,17 +123,19 @@ struct smcr_skip_key {
 	__u32 uid;
 };
 
-/** A place where connections are short: a peer and a TCP port of it, or no address and a port of
- * this host. */
+/** A place where connections of a user are short. */
 struct smcr_short_key {
 	struct smcr_addr16 peer;
-	__u32 port; /* host byte order */
+	__u32 port; /* host byte order, of the server */
+	__u32 uid;
+	__u32 role; /* of this host: SMCR_SOCK_CLIENT, SMCR_SOCK_SERVER */
 };
 
 /** Handshakes there since the place counts as short. */
 struct smcr_short_counts {
 	__u64 left;  /* left on TCP */
 	__u64 tried; /* tried with SMC-R, as a sample */
+	__u64 last;  /* when a connect() was last tried (bpf_ktime_get_ns) */
 };
 
 /** proto/ipc/ipc.h: struct ipc_plain. */
@@ -185,7 +187,7 @@ struct smcr_prefix_key {
 #define SMCR_MAX_EXCLUDED  1024
 #define SMCR_MAX_LIMITED   4096
 #define SMCR_MAX_OWN       4096
-#define SMCR_MAX_SHORT     1024
+#define SMCR_MAX_SHORT     4096
 #define SMCR_MAX_REASONS   64
 
 /* How many plain TCP connections are kept until the daemon reads them, twice a second. One user has
