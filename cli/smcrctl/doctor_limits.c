@@ -125,7 +125,7 @@ static void users(struct doctor *doctor)
 			findings_add(&doctor->findings, FINDING_WARNING,
 				     "user %" JSON_INTEGER_FORMAT " is at a limit: %s\nsee "
 				     "max_connections_per_user and max_sessions_per_user in "
-				     "smcrd.conf(5)",
+				     "smcrd.conf(5), and LimitNOFILE= of smcrd.service",
 				     json_integer_value(uid), doctor_text(limit, "text"));
 		else
 			findings_add(&doctor->findings, FINDING_WARNING,

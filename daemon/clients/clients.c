@@ -35,7 +35,6 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 		else
 			session_check_idle(session, now);
 	}
-	limits_lift(clients->conns);
 	if (again)
 		clients_need_sweep(clients);
 	batch_end(clients->batch);

@@ -27,6 +27,7 @@ struct waiting {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct waiting *queue; /* descriptors that no thread has taken yet */
 static unsigned int threads;  /* how many run; each closes one descriptor */
+static unsigned int pending;  /* descriptors in the queue and of threads */
 
 static bool may_block(int fd)
 {
@@ -51,6 +52,7 @@ static struct waiting *next_of(struct waiting *done)
 	struct quota *quota = done->quota;
 	struct waiting *item;
 	threads--;
+	pending--;
 	quota->closers--;
 	if (--quota->closing == 0 && quota->abandoned)
 		free(quota);
@@ -104,6 +106,14 @@ uint32_t close_pending(const struct quota *quota)
 	return closing;
 }
 
+uint32_t close_pending_of_all(void)
+{
+	pthread_mutex_lock(&lock);
+	uint32_t closing = pending;
+	pthread_mutex_unlock(&lock);
+	return closing;
+}
+
 bool close_overdue(const struct quota *quota)
 {
 	return close_pending(quota) >= OVERDUE;
@@ -131,6 +141,7 @@ void close_foreign(int fd, struct quota *quota)
 	item->quota = quota;
 	pthread_mutex_lock(&lock);
 	quota->closing++;
+	pending++;
 	if (!start_thread(item))
 		LL_APPEND(queue, item); /* for a thread whose close() returns */
 	pthread_mutex_unlock(&lock);

@@ -18,9 +18,8 @@ static void on_later(struct task *task);
 
 struct conn *conn_new(struct conns *conns, const struct conn_offer *offer, int tcp)
 {
-	const struct conns_limits *limits = &conns->config.limits;
 	struct quota *quota = offer->quota;
-	if (conns->counts.conns >= limits->conns || quota->conns >= limits->conns_per_uid)
+	if (!limits_allow_conn(conns, quota))
 		return NULL;
 	uint64_t id;
 	struct conn *conn = naming_draw(conns, &id) < 0 ? NULL : calloc(1, sizeof(*conn));
@@ -48,6 +47,8 @@ struct conn *conn_new(struct conns *conns, const struct conn_offer *offer, int t
 	conn->pair.fd = conn->pair_watch.fd = conn->tcp_watch.fd = conn->shared.fd = -1;
 	quota->conns++;
 	conns->counts.conns++;
+	conn->files = FDS_OF_NEW_CONN;
+	limits_count_files(conns, quota, conn->files);
 	trim_note_begin(conns);
 	DL_PREPEND(conns->conns, conn);
 	HASH_ADD(hh, conns->by_id, id, sizeof(conn->id), conn);
@@ -143,7 +144,14 @@ void conn_unshare(struct conn *conn)
 	conn->pump.shared = NULL;
 	conn->shared.wants_empty = false;
 	conn->quota->shared--;
+	limits_count_files(conn->conns, conn->quota, -1);
 	conn->conns->counts.conns_shared--;
+}
+
+void conn_settled(struct conn *conn)
+{
+	limits_count_files(conn->conns, conn->quota, FDS_OF_CONN - conn->files);
+	conn->files = FDS_OF_CONN;
 }
 
 /* ---- who handed it over ---- */

@@ -181,7 +181,7 @@ void conns_configure(struct conns *conns, const struct conns_config *config);
 void conns_stop(struct conns *conns);
 bool conns_stopped(const struct conns *conns);
 
-/** How many connections there may be at a time, by the limits and by RLIMIT_NOFILE. */
+/** How many connections RLIMIT_NOFILE is enough for, and the limits allow, at a time. */
 uint32_t conns_most(const struct conns *conns);
 
 /** How many connections are left (SMC-R, rendezvous and relays). A daemon that stops waits for 0,
@@ -299,6 +299,7 @@ void conn_watcher_forget(struct conn_watcher *watcher);
 struct quota {
 	uid_t uid;
 	uint32_t sessions, conns, failed, shared;
+	uint32_t files;   /* descriptors that the daemon holds for it, but for those in `closing` */
 	uint32_t tools;   /* its sessions among those reserved for administrators' tools */
 	uint32_t closing; /* descriptors whose close() may block and has not returned (closer.c) */
 	uint32_t closers; /* threads of closer.c that work for this user */
@@ -327,9 +328,6 @@ void limits_give_reserved(struct conns *conns);
 bool limits_count_unsent(struct quota *quota, ssize_t change);
 /** A session was opened, or has ended. */
 void limits_count_session(struct conns *conns, struct quota *quota, int change);
-/** Lift limits of users who are not at them any more because sessions of others have ended. To be
- * called now and then while there are sessions. */
-void limits_lift(struct conns *conns);
 /** To be called when something failed that fails if the process has no descriptors left. @return
  * true: that is the cause */
 bool limits_out_of_descriptors(struct conns *conns);

@@ -133,6 +133,7 @@ static void release(struct task *task)
 	pair_reset(&conn->pair);
 	close_foreign(conn->tcp, conn->quota);
 	conn->quota->conns--;
+	limits_count_files(conn->conns, conn->quota, -conn->files);
 	limits_update(conn->conns, conn->quota);
 	quota_put(conn->conns, conn->quota);
 	trim_note_end(conn->conns);

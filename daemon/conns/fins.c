@@ -17,7 +17,7 @@
 
 /* The peer sends its FIN as soon as it knows that the connection has ended. */
 static const struct timeval patience = { .tv_sec = 1 };
-/* More sockets do not wait: each takes a descriptor. */
+/* More sockets do not wait, nor more of one user than half: each takes a descriptor. */
 #define FINS_MAX 64
 
 struct fin {
@@ -35,6 +35,7 @@ static void end(struct fin *fin)
 	event_free(fin->event);
 	tcp_finish(fin->tcp, fin->quota);
 	fin->quota->fins--;
+	limits_count_files(conns, fin->quota, -1);
 	quota_put(conns, fin->quota);
 	conns->num_fins--;
 	free(fin);
@@ -57,9 +58,9 @@ void fins_close(struct conns *conns)
 bool fins_add(struct conns *conns, int tcp, struct quota *quota)
 {
 	const struct linger background = { 0 };
-	struct fin *fin = conns->num_fins < FINS_MAX && !conns->stopped && !conns->freeing
-				  ? calloc(1, sizeof(*fin))
-				  : NULL;
+	bool room = conns->num_fins < FINS_MAX && quota->fins < FINS_MAX / 2;
+	struct fin *fin =
+		room && !conns->stopped && !conns->freeing ? calloc(1, sizeof(*fin)) : NULL;
 	if (!fin)
 		return false;
 	*fin = (struct fin){ .conns = conns, .quota = quota, .tcp = tcp };
@@ -72,6 +73,7 @@ bool fins_add(struct conns *conns, int tcp, struct quota *quota)
 	}
 	rdv_linger_restore(tcp, &background); /* the end of smcrd is no reset */
 	quota->fins++;
+	limits_count_files(conns, quota, 1);
 	conns->num_fins++;
 	DL_APPEND(conns->fins, fin);
 	return true;

@@ -114,6 +114,7 @@ struct conn {
 	bool opened_early; /* connect() returned before the outcome, with a writable pair end */
 	bool was_smcr;     /* the rendezvous succeeded */
 	bool was_shared;   /* the program has, or had, this connection's memory mapped */
+	int files;         /* descriptors that are counted for it, but for that of shared memory */
 	bool again;        /* the rendezvous broke, so the connection was made again as plain TCP */
 	uint64_t again_since_ms; /* `again`: since when */
 	int syn_retries;         /* `again`: the program's TCP_SYNCNT */
@@ -178,7 +179,8 @@ struct failed_conn {
 	uint64_t program_cookie;
 	int error;
 	uint32_t reason;
-	int tcp; /* TCP socket of a failed connect(), for the program to take back; -1: none */
+	int tcp;   /* TCP socket of a failed connect(), for the program to take back; -1: none */
+	int files; /* descriptors that are counted for it */
 	struct quota *quota;
 	uint64_t expires_ms;
 	UT_hash_handle hh; /* by id, oldest first */
@@ -224,6 +226,8 @@ struct conns {
 	struct log_limit user_lines; /* conns_warn_of_user(): the uid is the peer */
 	uint32_t sessions;           /* of all users */
 	uint32_t reserved;           /* sessions of administrators' tools, beyond the limit */
+	uint32_t files;              /* descriptors that users hold, but for those being closed */
+	uint32_t files_most;         /* and how many there may be */
 
 	struct quota *quotas;
 	struct conn *conns, *looked_at;
@@ -255,11 +259,24 @@ void trim_on_timer(evutil_socket_t fd, short what, void *arg);
 /* closer.c */
 /** How many descriptors of the user are not closed yet. */
 uint32_t close_pending(const struct quota *quota);
+/** The same of all users. */
+uint32_t close_pending_of_all(void);
 /** Free the quota, or have the last of its closes do that. */
 void close_abandon(struct quota *quota);
 
 /* limits.c */
+/* Descriptors of a session: its own, and one that comes or goes. */
+#define FDS_OF_SESSION 2
+/* Descriptors of a connection: TCP socket, pair end, and the program's end until it is settled
+ * which of SMC-R and TCP carries the data. */
+#define FDS_OF_NEW_CONN 3
+#define FDS_OF_CONN     2
+
 int limits_open(struct conns *conns);
+/** May the user have one more connection? */
+bool limits_allow_conn(const struct conns *conns, const struct quota *quota);
+/** The descriptors that the daemon holds for the user have changed by `change`. */
+void limits_count_files(struct conns *conns, struct quota *quota, int change);
 /** conns->config.limits have changed. */
 void limits_changed(struct conns *conns);
 void limits_close(struct conns *conns);
@@ -298,6 +315,8 @@ void conn_mark(struct conn *conn);
 void conn_stop_watching(struct conn *conn);
 /** Account now for what the program has written into shared memory and taken from there. */
 void conn_look_at_memory(struct conn *conn);
+/** SMC-R or TCP carries the data from now on: the connection takes fewer descriptors. */
+void conn_settled(struct conn *conn);
 /** End the use of shared memory: the connection is about to end. */
 void conn_unshare(struct conn *conn);
 /** Tell the outcome to who handed the connection over. */

@@ -25,6 +25,7 @@ void conn_established(struct conn *conn)
 	struct conns *conns = conn->conns;
 	conn->phase = PHASE_SMCR;
 	conn->was_smcr = true;
+	conn_settled(conn);
 	early_forget(conn);
 	conns->counts.established++;
 	conn_note_worked(conn);
@@ -68,6 +69,7 @@ static void start_relay(struct conn *conn)
 		r = rdv_linger_arm(conn->tcp, &conn->linger);
 	conn->armed = r == 0;
 	conn->phase = PHASE_RELAY;
+	conn_settled(conn);
 	early_forget(conn);
 	relay_start(&conn->relay, &conn->pair, conn->tcp);
 	conn->relay.closed = conn->pump.closed; /* the program may have closed meanwhile */

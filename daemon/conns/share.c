@@ -59,6 +59,7 @@ static int start_sharing(struct conn *conn, int proof)
 	conn->pump.shared = &conn->shared;
 	conn->was_shared = true;
 	conn->quota->shared++;
+	limits_count_files(conns, conn->quota, 1);
 	conns->counts.conns_shared++;
 	conns->counts.shared++;
 	pair_narrow(&conn->pair, proof);

@@ -244,3 +244,37 @@ few_files() {
 	until_true 20 shows b connection '[.[].state] | length == 3'
 	shows b connection 'map(.mode) | sort == ["smcr", "tcp", "tcp"]'
 }
+
+# as USER COMMAND..: run a command on host a as this user, in the background
+as() {
+	local user=$1
+	shift
+	start_on a setpriv --reuid "$user" --regid "$user" --clear-groups "$@"
+}
+
+@test "a user who takes all the files that he can stays on TCP with more, and others still use SMC-R" {
+	hosts_up 1500
+	chmod 711 "$HOSTS_DIR"
+	few_files 1024 # 896 for users: two thirds of these for one of them, two for each of his connections
+	smcrd_start b
+	as 65534 "$RUN" "$PROGRAMS/crowd" serve "$SERVER" 7001
+	as 65533 "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7002
+	until_true 5 tcp_listens a 7001
+	until_true 5 tcp_listens a 7002
+	talk_start crowd b "$RUN" "$PROGRAMS/crowd" connect "$SERVER" 7001 450
+	[ "$(talk_hear crowd)" = open ]
+	until_true 20 shows a info '.limits | any(.uid == 65534 and .reason == "limit")'
+	shows a info '.limits | all(.uid != 65533)'
+	grep -q 'new connections of user 65534 stay TCP: .*its share of what is left for all (files: it has' "$HOSTS_DIR/a.log"
+	# not one of them has failed, and he has as many as the log promises of all: no fewer than if nobody had a share
+	until_true 20 shows a info '.connections.smcr >= 290'
+	shows a info '.connections | .smcr <= 300 and .failed_total == 0'
+	talk_send crowd again
+	[ "$(talk_hear crowd)" = answered ]
+	# another user's server, and what it serves
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7002 --connections 20
+	# when he has ended them he can have others
+	talk_kill crowd
+	until_true 20 shows a info '.limits == []'
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001
+}

@@ -27,6 +27,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -270,6 +271,7 @@ static bool with_gate; /* and keeps users from sending CLC messages themselves *
 struct side_limits {
 	struct conns_limits conns;
 	struct clients_limits clients;
+	rlim_t files; /* how many the daemon may open */
 };
 
 static void open_rooms(struct event_base *base, const char *path, const struct side_limits *limits)
@@ -294,6 +296,11 @@ static void open_rooms(struct event_base *base, const char *path, const struct s
 	if (limits) {
 		conns_config.limits = limits->conns;
 		config.limits = limits->clients;
+	}
+	if (limits && limits->files) {
+		const struct rlimit files = { limits->files, limits->files };
+		if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+			_exit(1);
 	}
 	/* connect() waits until the test gives the outcome */
 	if (conns_config.limits.connect_wait_ms == 0)

@@ -2,6 +2,7 @@
 /* How many sessions and how much of the daemon's time users get, and what is left to others. */
 #include <sys/stat.h>
 
+#include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
 /* Opens a session of that user if the test runs as root, else of the test's own user. */
@@ -60,6 +61,21 @@ static int take_all(const struct daemon_side *daemon, uid_t uid, int *sessions, 
 	}
 }
 
+/* Wait until the user is at a limit, or is not. */
+static void wait_for_limit(const struct daemon_side *daemon, uid_t uid, bool limited)
+{
+	char line[64];
+	bool found = !limited;
+	snprintf(line, sizeof(line), "user %u limit\n", (unsigned int)uid);
+	for (int i = 0; found != limited && i < WAIT_MS / 10; i++) {
+		char *list = control(daemon, "limits");
+		found = strstr(list, line);
+		free(list);
+		poll(NULL, 0, 10);
+	}
+	assert_int_equal(found, limited);
+}
+
 static void users_leave_sessions_to_others(void **state)
 {
 	(void)state;
@@ -87,27 +103,17 @@ static void a_share_grows_when_others_leave(void **state)
 	struct daemon_side daemon;
 	const struct side_limits limits = { .conns = { .sessions = 16 } };
 	int first[16], second[16];
-	char text[IPC_TEXT_MAX + 1], line[64], *list;
+	char text[IPC_TEXT_MAX + 1];
 	const uid_t uid = 65533;
 	if (geteuid() != 0)
 		skip(); /* needs two users */
 	daemon_start_limited(&daemon, &limits);
 	int num_first = take_all(&daemon, 65534, first, text);
 	int num_second = take_all(&daemon, uid, second, text);
-	snprintf(line, sizeof(line), "user %u limit\n", (unsigned int)uid);
-	list = control(&daemon, "limits");
-	expect_words(list, line);
-	free(list);
+	wait_for_limit(&daemon, uid, true);
 	for (int i = 0; i < num_first; i++)
 		close(first[i]);
-	bool limited = true;
-	for (int i = 0; limited && i < WAIT_MS / 10; i++) {
-		list = control(&daemon, "limits");
-		limited = strstr(list, line);
-		free(list);
-		poll(NULL, 0, 10);
-	}
-	assert_false(limited);
+	wait_for_limit(&daemon, uid, false);
 	for (int i = 0; i < num_second; i++)
 		close(second[i]);
 	daemon_stop(&daemon);
@@ -145,6 +151,166 @@ static void administrators_have_sessions_of_their_own(void **state)
 	close(tool);
 	for (int i = 0; i < 3; i++)
 		close(sessions[i]);
+	daemon_stop(&daemon);
+}
+
+/* ---- connections, where the daemon may open few files ---- */
+
+#define OF_OTHERS 128 /* files that are set aside for the rest of the daemon */
+
+/* A user with one session, and the connections that he has handed over there. */
+struct holder {
+	int session, num;
+	struct tcp tcp[64];
+	int pair[64];
+};
+
+/* Hands one more accepted connection over. @return false: the daemon has not taken it */
+static bool take_one(struct holder *holder)
+{
+	struct frame frame;
+	int n = holder->num;
+	assert_true(n < 64);
+	holder->tcp[n] = connect_tcp();
+	ask_handover(holder->session, IPC_HANDOVER_ACCEPTED, 0, NULL, holder->tcp[n].near);
+	assert_true(receive_frame(holder->session, &frame));
+	holder->pair[n] = frame.fd;
+	free(frame.payload);
+	if (frame.type == IPC_RESULT) {
+		assert_true(frame.fd >= 0);
+		holder->num++;
+		return true;
+	}
+	assert_int_equal(frame.type, IPC_ERROR);
+	close(holder->tcp[n].near);
+	close(holder->tcp[n].far);
+	return false;
+}
+
+/* Hands over as many as the daemon takes. @return how many there are; -1: he gets no session */
+static int take_connections(const struct daemon_side *daemon, uid_t uid, struct holder *holder)
+{
+	char text[IPC_TEXT_MAX + 1];
+	*holder = (struct holder){ .session = connect_as(daemon, uid) };
+	int error = greeted(holder->session, text);
+	if (error) {
+		assert_int_equal(error, EUSERS);
+		expect_words(text, "LimitNOFILE=");
+		return -1;
+	}
+	while (take_one(holder))
+		;
+	return holder->num;
+}
+
+/* The peers reset the connections, and the session ends. */
+static void let_go(struct holder *holder)
+{
+	const struct linger reset = { .l_onoff = 1 };
+	for (int i = 0; i < holder->num; i++) {
+		setsockopt(holder->tcp[i].far, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+		close(holder->tcp[i].far);
+		close(holder->tcp[i].near);
+		close(holder->pair[i]);
+	}
+	close(holder->session);
+	holder->num = 0;
+}
+
+/* A connection takes three files until it is settled, and a session two. */
+static void users_leave_files_to_others(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const struct side_limits limits = { .files = OF_OTHERS + 64 };
+	const int most[] = { 14, 4, 1, -1 };
+	struct holder holders[4];
+	int users = geteuid() == 0 ? 4 : 1;
+	daemon_start_limited(&daemon, &limits);
+	for (int i = 0; i < users; i++) {
+		TRIES("user %d", i);
+		assert_int_equal(take_connections(&daemon, 65534 - (uid_t)i, &holders[i]), most[i]);
+	}
+	for (int i = 0; i < users; i++)
+		let_go(&holders[i]);
+	daemon_stop(&daemon);
+}
+
+/* A user who is alone has as many connections as if three files were set aside for each, whoever
+ * has them: here 21, less one for his session. */
+static void a_user_alone_has_many_connections(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const struct side_limits limits = { .files = OF_OTHERS + 64 };
+	char text[IPC_TEXT_MAX + 1];
+	struct holder holder;
+	daemon_start_limited(&daemon, &limits);
+	assert_int_equal(take_connections(&daemon, 65534, &holder), 14);
+	/* Established ones take two files. */
+	for (int i = 0; holder.num < 20 && i < WAIT_MS; i++) {
+		daemon_command(&daemon, 'e');
+		poll(NULL, 0, 1);
+		take_one(&holder);
+	}
+	assert_int_equal(holder.num, 20);
+	/* He gets a session by which his programs use them. */
+	int session = connect_as(&daemon, 65534);
+	assert_int_equal(greeted(session, text), 0);
+	close(session);
+	let_go(&holder);
+	daemon_stop(&daemon);
+}
+
+/* One user of two is at the limit of his share. When the other has ended his connections he is not,
+ * although nothing of his own has changed. */
+static void a_share_of_files_grows_when_others_leave(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const struct side_limits limits = { .files = OF_OTHERS + 64 };
+	struct holder first, second;
+	if (geteuid() != 0)
+		skip(); /* needs two users */
+	daemon_start_limited(&daemon, &limits);
+	assert_int_equal(take_connections(&daemon, 65534, &first), 14);
+	assert_int_equal(take_connections(&daemon, 65533, &second), 4);
+	wait_for_limit(&daemon, 65533, true);
+	let_go(&first);
+	wait_for_limit(&daemon, 65533, false);
+	let_go(&second);
+	daemon_stop(&daemon);
+}
+
+/* A user whose connections fail in masses does not make the daemon forget why those of others did:
+ * their programs still learn it. */
+static void failures_of_others_are_remembered(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct holder first, many;
+	int back;
+	if (geteuid() != 0)
+		skip(); /* needs two users */
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_FAILED;
+	first = (struct holder){ .session = session_open(&daemon) };
+	many = (struct holder){ .session = connect_as(&daemon, 65534) };
+	char text[IPC_TEXT_MAX + 1];
+	assert_int_equal(greeted(many.session, text), 0);
+	assert_true(take_one(&first));
+	for (int i = 0; i < 1500; i++) { /* 1024 are remembered */
+		assert_true(take_one(&many));
+		many.num = 0;
+		close(many.pair[0]);
+		close(many.tcp[0].near);
+		close(many.tcp[0].far);
+	}
+	struct ipc_status status = ask_status(&daemon, first.pair[0], 0, &back);
+	assert_int_equal(status.state, IPC_CONN_FAILED);
+	assert_int_equal(status.error, ETIMEDOUT);
+	let_go(&first);
+	let_go(&many);
 	daemon_stop(&daemon);
 }
 
@@ -253,6 +419,10 @@ int main(void)
 		cmocka_unit_test(users_leave_sessions_to_others),
 		cmocka_unit_test(a_share_grows_when_others_leave),
 		cmocka_unit_test(administrators_have_sessions_of_their_own),
+		cmocka_unit_test(users_leave_files_to_others),
+		cmocka_unit_test(a_user_alone_has_many_connections),
+		cmocka_unit_test(a_share_of_files_grows_when_others_leave),
+		cmocka_unit_test(failures_of_others_are_remembered),
 		cmocka_unit_test(idle_sessions_end),
 		cmocka_unit_test(one_request_is_answered_a_turn),
 		cmocka_unit_test(unread_replies_of_a_user_are_bounded),
