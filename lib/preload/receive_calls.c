@@ -13,6 +13,7 @@
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/path.h"
+#include "lib/smcr/readable.h"
 
 /* The result of a call that receives. A stream does not go on behind a reset, though the memory may
  * still have bytes if the daemon was killed. */
@@ -133,13 +134,21 @@ static ssize_t bytes_only(struct msghdr *msg, ssize_t n)
 	return n;
 }
 
+/* Programs that ask for messages of the error queue have no use for bytes. */
+static bool is_readable(const struct msghdr *msg, int flags)
+{
+	if (flags & MSG_ERRQUEUE && pre_is_readable(msg, sizeof(*msg)) && msg->msg_iovlen == 0)
+		return true;
+	return data_message_readable(msg);
+}
+
 /* Are there flags with which the library may receive for the program, and may it read the message?
  * Else the kernel says what is wrong. */
 static bool may_receive_message(int fd, const struct msghdr *msg, int flags)
 {
 	const int saved = errno;
 	const bool may = (is_unusual(flags) || wait_all_may_concern(flags)) &&
-			 pre_pair_is_named(fd) && data_message_readable(msg);
+			 pre_pair_is_named(fd) && is_readable(msg, flags);
 	errno = saved;
 	return may;
 }

@@ -492,6 +492,8 @@ static void receiving_oddly(void)
 	while (ioctl(fd, FIONREAD, &waiting) == 0 && waiting < 6)
 		usleep(1000);
 	result("recv MSG_ERRQUEUE", recv(fd, buf, 1, MSG_ERRQUEUE | MSG_DONTWAIT));
+	result("recvmsg MSG_ERRQUEUE without a buffer",
+	       recvmsg(fd, &(struct msghdr){ 0 }, MSG_ERRQUEUE | MSG_DONTWAIT));
 	result("recv MSG_TRUNC", recv(fd, NULL, 2, MSG_TRUNC | MSG_WAITALL));
 	set_option("SO_RCVLOWAT", fd, SOL_SOCKET, SO_RCVLOWAT, 1);
 	result("recv MSG_TRUNC | MSG_PEEK", recv(fd, NULL, 100, MSG_TRUNC | MSG_PEEK));
