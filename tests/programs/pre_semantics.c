@@ -317,6 +317,10 @@ static void seldom_options(int fd)
 	set_option("TCP_FASTOPEN_NO_COOKIE", fd, IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE, 1);
 	set_option("IP_RECVERR_RFC4884", fd, IPPROTO_IP, IP_RECVERR_RFC4884, 0);
 	set_option("IP_UNICAST_IF", fd, IPPROTO_IP, IP_UNICAST_IF, 0);
+	/* squid asks so for the TOS of a server. */
+	len = sizeof(text);
+	result("IP_PKTOPTIONS", getsockopt(fd, IPPROTO_IP, IP_PKTOPTIONS, text, &len));
+	number("length", len);
 }
 
 static void set_linger(int fd, struct linger linger)
