@@ -22,31 +22,38 @@
 #include "proto/smcr/reason.h"
 
 static const char offered[] = "SMC-R offered";
-static const char out_of_reach[] = "plain TCP: smcrd is out of reach";
-static const char notices[] = "plain TCP: the program will wait for the kernel's notices";
-static const char shared[] = "plain TCP: a program that cannot use SMC-R may accept there too";
+static const char out_of_reach[] = "smcrd is out of reach";
 
-/** Claim the listener if it can be claimed. @return the text that -v shows for it; NULL: no TCP
- * socket */
-static const char *claim_listener(int fd, bool daemon_alive, enum pre_policy policy)
+/* What became of a listener. */
+struct claimed {
+	const char *text; /* what -v shows for it; NULL: no TCP socket */
+	uint32_t plain;   /* enum smcr_reason why its connections are plain TCP */
+};
+
+/* Claim the listener if it can be claimed. */
+static struct claimed claim_listener(int fd, bool daemon_alive, enum pre_policy policy)
 {
 	if (!pre_is_tcp(fd))
-		return NULL;
-	if (pre_unfit_to_accept(fd)) {
+		return (struct claimed){ 0 };
+	const struct pre_unfit unfit = pre_unfit_to_accept(fd, fd);
+	if (unfit.text) {
 		pre_unclaim(fd); /* it may listen already */
-		return notices;
+		return (struct claimed){ unfit.text, unfit.reason };
 	}
 	if (!pre_daemon_usable(daemon_alive))
-		return out_of_reach;
+		return (struct claimed){ out_of_reach, SMCR_REASON_NO_DAEMON };
 	if (pre_is_barred(fd))
-		return shared;
+		return (struct claimed){ "a program that cannot use SMC-R may accept there too",
+					 SMCR_REASON_BARRED };
 	pre_note_listener();
 	switch (pre_claim(fd, policy)) {
-	case PRE_CLAIM_MADE: return offered;
-	case PRE_CLAIM_NO_BPF: return "smcrd decides without the SMC option";
+	case PRE_CLAIM_MADE: return (struct claimed){ .text = offered };
+	case PRE_CLAIM_NO_BPF:
+		return (struct claimed){ .text = "smcrd decides without the SMC option" };
 	default: break;
 	}
-	return "plain TCP: the SMC option was refused for this socket";
+	return (struct claimed){ "the SMC option was refused for this socket",
+				 SMCR_REASON_NOT_CLAIMED };
 }
 
 /* listen() has failed. Whoever connects the socket past the library would promise SMC-R, and nobody
@@ -60,16 +67,16 @@ static void take_claim_back(int fd)
 
 int pre_listen(int fd, int backlog, enum pre_policy policy)
 {
-	const char *text = NULL;
+	struct claimed claimed = { 0 };
 	if (policy == PRE_NEVER)
 		pre_unclaim(fd);
 	else
-		text = claim_listener(fd, false, policy);
+		claimed = claim_listener(fd, false, policy);
 	int rc = sys_result(pre_next.listen(fd, backlog));
-	if (rc < 0 && text == offered)
+	if (rc < 0 && claimed.text == offered)
 		take_claim_back(fd);
-	else if (rc == 0 && text)
-		pre_log_listener(fd, text);
+	else if (rc == 0 && claimed.text)
+		pre_log_listener(fd, claimed.plain, claimed.text);
 	return rc;
 }
 
@@ -150,18 +157,17 @@ static bool take_pair(int fd, const struct pre_file_state *state, int pair)
 }
 
 /* The program has set the option when the listener was claimed. */
-static bool leave_unfit(const struct incoming *in, bool promised, const char *text)
+static bool leave_unfit(const struct incoming *in, bool promised, struct pre_unfit why)
 {
 	pre_unclaim(in->listener);
-	return promised ? decline(in, text, SMCR_REASON_SOCKET_OPTION)
-			: stays_tcp(in, text, SMCR_REASON_SOCKET_OPTION);
+	return promised ? decline(in, why.text, why.reason) : stays_tcp(in, why.text, why.reason);
 }
 
 static bool hand_over(const struct incoming *in, bool promised)
 {
 	const int fd = in->fd;
-	const char *unfit = pre_unfit_to_accept(fd);
-	if (unfit)
+	const struct pre_unfit unfit = pre_unfit_to_accept(fd, in->listener);
+	if (unfit.text)
 		return leave_unfit(in, promised, unfit);
 	struct pre_handover handover;
 	struct pre_file_state state;
@@ -201,18 +207,12 @@ static bool take_unanswered(const struct incoming *in)
  */
 static bool take_older(const struct incoming *in, bool known)
 {
-	const char *text = claim_listener(in->listener, true, in->policy);
-	if (text != out_of_reach) /* else each connection would log it */
-		pre_log_listener(in->listener, text);
+	const struct claimed claimed = claim_listener(in->listener, true, in->policy);
+	if (claimed.text != out_of_reach) /* else each connection would log it */
+		pre_log_listener(in->listener, claimed.plain, claimed.text);
 	if (!known && pre_promise_stands(in->listener, in->fd))
 		return hand_over(in, true);
-	uint32_t reason = SMCR_REASON_NOT_CLAIMED;
-	if (text == out_of_reach)
-		reason = SMCR_REASON_NO_DAEMON;
-	else if (text == notices)
-		reason = SMCR_REASON_SOCKET_OPTION;
-	else if (text == shared)
-		reason = SMCR_REASON_BARRED;
+	const uint32_t reason = claimed.plain ? claimed.plain : SMCR_REASON_NOT_CLAIMED;
 	pre_tell_plain(in->fd, reason, true);
 	return stays_tcp(in, NULL, reason);
 }

@@ -88,6 +88,12 @@ struct aside {
 	uint32_t reason;
 };
 
+static struct aside aside_unfit(int fd)
+{
+	const struct pre_unfit unfit = pre_unfit(fd);
+	return (struct aside){ unfit.text, unfit.reason };
+}
+
 static bool goes_on(int rc)
 {
 	return rc == -EINPROGRESS || rc == -EINTR;
@@ -260,7 +266,9 @@ static int connect_claimed(struct attempt *a)
 	note_answer(a, negotiated);
 	if (negotiated == IPC_NEGOTIATED_NO)
 		return stays_tcp(a, rc, NULL, pre_negotiated_reason(a->fd));
-	struct aside why = { a->asked_fit ? NULL : pre_unfit(a->fd), SMCR_REASON_SOCKET_OPTION };
+	struct aside why = { 0 };
+	if (!a->asked_fit)
+		why = aside_unfit(a->fd);
 	if (!why.text && negotiated == IPC_NEGOTIATED_UNKNOWN && rc == 0)
 		why = (struct aside){ "smcrd was started anew during the handshake",
 				      SMCR_REASON_NOT_CLAIMED };
@@ -278,9 +286,9 @@ static int connect_without(const struct attempt *a)
  * else why it stays on TCP */
 static struct aside claim(struct attempt *a)
 {
-	const char *unfit = pre_unfit(a->fd);
-	if (unfit)
-		return (struct aside){ unfit, SMCR_REASON_SOCKET_OPTION };
+	const struct aside unfit = aside_unfit(a->fd);
+	if (unfit.text)
+		return unfit;
 	a->asked_fit = true;
 	if (!pre_daemon_usable(false))
 		return (struct aside){ "smcrd is out of reach", SMCR_REASON_NO_DAEMON };

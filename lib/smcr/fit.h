@@ -1,28 +1,44 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file fit.h
- * TCP sockets that could be claimed, but whose connections must stay on TCP.
+ * TCP sockets that could be claimed, but whose connections must stay on TCP: the program has set an
+ * option whose effect SMC-R does not have. Options that only say how TCP sends, such as IP_TOS, are
+ * no reason (docs/sockets.md).
  *
- * Asking the kernel at each connection would cost more than the rest of a fallback. So the preload
- * library asks before the handshake only if it has seen the program set such an option on any
- * socket. A socket on which another process has set it (before exec or descriptor passing), or a
- * raw system call, is found at the hand-over, when the kernel is asked in any case.
+ * Asking the kernel for each such option at each connection would cost too much. The preload
+ * library sees the options that the program sets. So it asks for those that the program has set on
+ * any socket before that was connected. It asks for all of them if the socket may have come from
+ * another process, or a duplicate of it did: a listener once, others at each connection. A library
+ * that does not see the program's calls (pre_sees_calls) always asks for all.
  */
 #ifndef SMCRD_LIB_SMCR_FIT_H
 #define SMCRD_LIB_SMCR_FIT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-/** Ask the kernel. @return why this socket must stay on TCP; NULL: it need not */
-const char *pre_unfit(int fd);
+/** Why a socket must stay on TCP. */
+struct pre_unfit {
+	const char *text; /* for the program's user; NULL: it need not */
+	uint32_t reason;  /* for smcrd's operator: enum smcr_reason */
+};
 
-/** The part of pre_unfit() that sockets inherit from a listener. @return as pre_unfit() */
-const char *pre_unfit_to_accept(int fd);
+/** May this socket, which is about to be connected or has just been, use SMC-R? */
+struct pre_unfit pre_unfit(int fd);
+
+/**
+ * As pre_unfit(), for an accepted socket, which has the options of its listener, or for a listener.
+ * @param listener  the listener, which may be `fd`
+ */
+struct pre_unfit pre_unfit_to_accept(int fd, int listener);
 
 /** Is there a reason to call pre_unfit() before the peer is promised anything? */
 bool pre_may_be_unfit(int fd);
 
-/** Note that the program is about to set an option. */
-void pre_fit_note_option(int level, int name);
+/** The program has set an option of a TCP socket. */
+void pre_fit_note_option(int fd, int level, int name);
+
+/** `fd` is closed, or another file now. */
+void pre_fit_forget(int fd);
 
 #endif

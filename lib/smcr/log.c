@@ -76,15 +76,16 @@ void pre_log(int fd, const char *text)
 	put(line, n, sizeof(line));
 }
 
-void pre_log_listener(int fd, const char *text)
+void pre_log_listener(int fd, bool plain, const char *text)
 {
 	if (!pre_settings.verbose || !text || !still_standard_error())
 		return;
 	union ipc_addr local, peer;
 	char line[512];
 	addresses(fd, &local, &peer);
-	int n = snprintf(line, sizeof(line), "smcr-run[%d]: fd %d listens at %s: %s\n",
-			 (int)getpid(), fd, describe(&local).text, text);
+	int n = snprintf(line, sizeof(line), "smcr-run[%d]: fd %d listens at %s: %s%s\n",
+			 (int)getpid(), fd, describe(&local).text, plain ? "plain TCP: " : "",
+			 text);
 	put(line, n, sizeof(line));
 }
 

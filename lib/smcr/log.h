@@ -8,6 +8,7 @@
 #ifndef SMCRD_LIB_SMCR_LOG_H
 #define SMCRD_LIB_SMCR_LOG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /** connect() has returned before the daemon knows what carries the connection. */
@@ -28,9 +29,9 @@ void pre_log(int fd, const char *text);
  * smcr_reason. */
 void pre_log_fallback(int fd, const char *text, uint32_t reason);
 
-/** "smcr-run[PID]: fd 3 listens at 10.0.0.2:80: TEXT". Does nothing without -v, or without `text`.
- */
-void pre_log_listener(int fd, const char *text);
+/** "smcr-run[PID]: fd 3 listens at 10.0.0.2:80: TEXT", with "plain TCP: " before the text if
+ * `plain`. Does nothing without -v, or without `text`. */
+void pre_log_listener(int fd, bool plain, const char *text);
 
 /**
  * "smcr-run[PID]: TEXT", also without -v, for messages that must be seen. Safe in children of

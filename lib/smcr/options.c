@@ -32,18 +32,17 @@ static const struct row rows[] = {
 	{ SOL_SOCKET, SO_OOBINLINE, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
 	{ SOL_SOCKET, SO_PEEK_OFF, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
 	{ SOL_SOCKET, SO_BUF_LOCK, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
-	/* A Unix socket refuses it. Programs expect that of some sockets, and copy then. */
-	{ SOL_SOCKET, SO_ZEROCOPY, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
-	/* A Unix socket stores these, without effect: data over SMC-R carries no timestamps. */
-	{ SOL_SOCKET, SO_TIMESTAMP_OLD, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
-	{ SOL_SOCKET, SO_TIMESTAMP_NEW, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
-	{ SOL_SOCKET, SO_TIMESTAMPNS_OLD, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
-	{ SOL_SOCKET, SO_TIMESTAMPNS_NEW, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
 
 	/* With these the program would wait for notices on an error queue, which pair ends do not
-	 * have. */
-	{ SOL_SOCKET, SO_TIMESTAMPING_OLD, { PRE_OPT_TCP, PRE_OPT_REFUSED, EOPNOTSUPP } },
-	{ SOL_SOCKET, SO_TIMESTAMPING_NEW, { PRE_OPT_TCP, PRE_OPT_REFUSED, EOPNOTSUPP } },
+	 * have, or for timestamps, which data over SMC-R does not carry. Programs expect of some
+	 * sockets that they refuse SO_ZEROCOPY, and copy then. */
+	{ SOL_SOCKET, SO_ZEROCOPY, { PRE_OPT_LOCAL, PRE_OPT_OFF, EOPNOTSUPP } },
+	{ SOL_SOCKET, SO_TIMESTAMP_OLD, { PRE_OPT_LOCAL, PRE_OPT_OFF, EOPNOTSUPP } },
+	{ SOL_SOCKET, SO_TIMESTAMP_NEW, { PRE_OPT_LOCAL, PRE_OPT_OFF, EOPNOTSUPP } },
+	{ SOL_SOCKET, SO_TIMESTAMPNS_OLD, { PRE_OPT_LOCAL, PRE_OPT_OFF, EOPNOTSUPP } },
+	{ SOL_SOCKET, SO_TIMESTAMPNS_NEW, { PRE_OPT_LOCAL, PRE_OPT_OFF, EOPNOTSUPP } },
+	{ SOL_SOCKET, SO_TIMESTAMPING_OLD, { PRE_OPT_TCP, PRE_OPT_OFF, EOPNOTSUPP } },
+	{ SOL_SOCKET, SO_TIMESTAMPING_NEW, { PRE_OPT_TCP, PRE_OPT_OFF, EOPNOTSUPP } },
 	{ SOL_SOCKET, SO_TXTIME, { PRE_OPT_TCP, PRE_OPT_REFUSED, EOPNOTSUPP } },
 
 	/* Servers set these on each connection that they accept. */
@@ -73,7 +72,7 @@ static const struct row rows[] = {
 	/* These change the stream or how it is received. ENOENT is the error without the kernel's
 	 * TLS module; programs encrypt by themselves then. */
 	{ IPPROTO_TCP, TCP_ULP, { PRE_OPT_TCP, PRE_OPT_REFUSED, ENOENT } },
-	{ IPPROTO_TCP, TCP_INQ, { PRE_OPT_TCP, PRE_OPT_REFUSED, ENOPROTOOPT } },
+	{ IPPROTO_TCP, TCP_INQ, { PRE_OPT_TCP, PRE_OPT_OFF, ENOPROTOOPT } },
 	{ IPPROTO_TCP, TCP_REPAIR, { PRE_OPT_TCP, PRE_OPT_REFUSED, EPERM } },
 	{ IPPROTO_TCP, TCP_REPAIR_QUEUE, { PRE_OPT_TCP, PRE_OPT_REFUSED, EPERM } },
 	{ IPPROTO_TCP, TCP_REPAIR_OPTIONS, { PRE_OPT_TCP, PRE_OPT_REFUSED, EPERM } },

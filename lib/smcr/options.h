@@ -17,11 +17,12 @@ enum pre_treatment {
 	PRE_OPT_PUSHING,  /* TCP_NODELAY, TCP_CORK: kept with the pair end (pushing.h) */
 	PRE_OPT_ERROR,    /* SO_ERROR: the outcome of connect(), else as LOCAL */
 	PRE_OPT_REFUSED,  /* not possible on a pair end */
+	PRE_OPT_OFF,      /* may only be turned off, which it is: REFUSED unless it is an int 0 */
 };
 
 struct pre_option {
 	enum pre_treatment get, set;
-	int error;       /* REFUSED: the positive errno of a kernel without this function */
+	int error;       /* REFUSED, OFF: the positive errno of a kernel without this function */
 	int least, most; /* TOLD */
 };
 

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include "lib/smcr/fit.h"
 #include "lib/smcr/holders.h"
 #include "lib/smcr/ready.h"
 #include "lib/smcr/session.h"
@@ -100,6 +101,7 @@ static void empty_slot(int fd)
 void pre_path_forget(int fd)
 {
 	pre_holders_set(fd, PRE_HOLDERS_UNKNOWN);
+	pre_fit_forget(fd);
 	empty_slot(fd);
 }
 
@@ -118,6 +120,7 @@ static void enter(int fd, uintptr_t slot)
 void pre_path_note_pair(int fd)
 {
 	pre_holders_set(fd, PRE_HOLDERS_UNKNOWN); /* not what the number's last owner was */
+	pre_fit_forget(fd);
 	enter(fd, PRE_PATH_NONE);
 }
 

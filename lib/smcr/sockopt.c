@@ -129,7 +129,8 @@ static int get_on_pair(int fd, const struct ipc_pair_name *pair, int level, int 
 	case PRE_OPT_PROTOCOL: return copy_out_int(IPPROTO_TCP, value, len);
 	case PRE_OPT_NOBODY: return copy_out(&nobody, sizeof(nobody), value, len);
 	case PRE_OPT_ERROR: return get_error(fd, value, len);
-	case PRE_OPT_REFUSED: return -option.error;
+	case PRE_OPT_REFUSED:
+	case PRE_OPT_OFF: return -option.error;
 	case PRE_OPT_LOCAL: break;
 	}
 	return sys_result(pre_next.getsockopt(fd, level, name, value, len));
@@ -203,6 +204,19 @@ static int set_through_smcrd(int fd, const struct ipc_pair_name *pair, int level
 	return set_on_tcp(fd, pair, level, name, value, len, known);
 }
 
+/* Set an option that is off, and must stay so. */
+static int leave_off(const struct pre_option *option, const void *value, socklen_t len)
+{
+	int number;
+	const int size = check_value(value, len);
+	if (size < 0)
+		return size;
+	if ((size_t)size < sizeof(number))
+		return -EINVAL;
+	memcpy(&number, value, sizeof(number));
+	return number ? -option->error : 0;
+}
+
 static int set_on_pair(int fd, const struct ipc_pair_name *pair, int level, int name,
 		       const void *value, socklen_t len)
 {
@@ -212,6 +226,7 @@ static int set_on_pair(int fd, const struct ipc_pair_name *pair, int level, int 
 	case PRE_OPT_TOLD:
 	case PRE_OPT_PUSHING: return set_through_smcrd(fd, pair, level, name, value, len);
 	case PRE_OPT_REFUSED: return -option.error;
+	case PRE_OPT_OFF: return leave_off(&option, value, len);
 	case PRE_OPT_LOCAL:
 	case PRE_OPT_FAMILY:
 	case PRE_OPT_PROTOCOL:
@@ -245,18 +260,23 @@ int pre_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 	return sys_result(pre_next.getsockopt(fd, level, name, value, len));
 }
 
+static int set_on_other(int fd, int level, int name, const void *value, socklen_t len)
+{
+	int rc = sys_result(pre_next.setsockopt(fd, level, name, value, len));
+	if (rc == 0)
+		pre_fit_note_option(fd, level, name);
+	return rc;
+}
+
 int pre_setsockopt(int fd, int level, int name, const void *value, socklen_t len)
 {
 	struct ipc_pair_name pair;
 	int rc = -EOPNOTSUPP;
-	pre_fit_note_option(level, name);
 	if (level != SOL_SOCKET || pre_option_of(level, name).set == PRE_OPT_LOCAL)
-		rc = sys_result(pre_next.setsockopt(fd, level, name, value, len));
+		rc = set_on_other(fd, level, name, value, len);
 	if (!may_be_refusal(rc))
 		return rc;
 	if (pre_pair_name(fd, &pair) == 0)
 		return set_on_pair(fd, &pair, level, name, value, len);
-	if (level != SOL_SOCKET)
-		return rc;
-	return sys_result(pre_next.setsockopt(fd, level, name, value, len));
+	return level == SOL_SOCKET ? set_on_other(fd, level, name, value, len) : rc;
 }

@@ -378,8 +378,8 @@ enum {
 };
 
 struct ipc_plain {
-	uint32_t reason; /* enum smcr_reason: SOCKET_OPTION, NOT_CLAIMED, NO_DAEMON, LIMIT,
-			    NO_DESCRIPTORS, INTERNAL, BARRED */
+	uint32_t reason; /* enum smcr_reason: SOCKET_OPTION, TCP_MESSAGES, NOT_CLAIMED, NO_DAEMON,
+			    LIMIT, NO_DESCRIPTORS, INTERNAL, BARRED */
 	uint32_t flags;  /* IPC_PLAIN_.. */
 };
 

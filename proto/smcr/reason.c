@@ -82,7 +82,7 @@ static struct reason of_ours(enum smcr_reason code)
 	case SMCR_REASON_SOCKET_OPTION:
 		return (struct reason){ "socket-option",
 					"the socket has an option, or is of a kind, that SMC-R "
-					"cannot serve, such as TCP Fast Open or SO_ZEROCOPY" };
+					"cannot serve, such as TCP Fast Open or a filter" };
 	case SMCR_REASON_PREFIX_MISMATCH:
 		return (struct reason){
 			"prefix-mismatch",
@@ -202,6 +202,13 @@ static struct reason of_ours(enum smcr_reason code)
 		return (struct reason){ "other-namespace",
 					"the program is in another network namespace than its "
 					"smcrd: that namespace needs an smcrd of its own" };
+	case SMCR_REASON_TCP_MESSAGES:
+		return (struct reason){
+			"tcp-messages",
+			"the program has asked for what only TCP tells it, such as "
+			"timestamps (SO_TIMESTAMP, SO_TIMESTAMPING), TCP_INQ or the "
+			"notices of SO_ZEROCOPY"
+		};
 	case SMCR_REASON_SHORT_CONNECTIONS:
 		return (struct reason){ "short-connections",
 					"connections to this port end too soon for SMC-R to pay: "

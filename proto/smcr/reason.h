@@ -62,6 +62,7 @@ enum smcr_reason {
 	SMCR_REASON_SHORT_CONNECTIONS = 0x0a000021,
 	SMCR_REASON_BARRED = 0x0a000022,        /* others may accept from its listener */
 	SMCR_REASON_OTHER_NETWORK = 0x0a000023, /* a network namespace without this smcrd */
+	SMCR_REASON_TCP_MESSAGES = 0x0a000030,  /* the program wants timestamps, or the like */
 };
 
 /** Short stable name ("prefix-mismatch"), or "unknown". Static storage. */

@@ -405,3 +405,36 @@ plugin_finds() {
 	done
 	all_smcr b 8
 }
+
+# told HOST COMMAND..: tests/bats/told.py
+told() {
+	local host=$1
+	shift
+	on "$host" "$RUN" /usr/bin/python3 "$BATS_TEST_DIRNAME/told.py" "$@"
+}
+
+@test "options whose effect SMC-R does not have keep connections on TCP, which has it" {
+	two_daemons
+	start_on a "$RUN" /usr/bin/python3 "$BATS_TEST_DIRNAME/told.py" messages-server "$SERVER" 7001 \
+		timestampns inq >"$HOSTS_DIR/messages"
+	start_on a "$RUN" /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" asyncio-server \
+		"$SERVER" 7002
+	until_true 10 tcp_listens a 7001
+	until_true 10 tcp_listens a 7002
+	told b sender "$SERVER" 7001
+	until_true 5 grep -qx 'messages: 1/35 inq=6' "$HOSTS_DIR/messages"
+	# the server's library has told its smcrd why; the listener was never claimed
+	shows a connection 'any(.role == "server" and .mode == "tcp" and .fallback_reason == "tcp-messages")'
+	shows b connection 'any(.mode == "tcp" and .fallback_reason == "peer-no-smc")'
+
+	# listeners and clients without such an option are not concerned
+	[ "$(told b messages-client "$SERVER" 7002 inq)" = 'messages: inq=6' ]
+	[ "$(told b messages-client "$SERVER" 7002 timestamp)" = 'messages: 1/29' ]
+	[ "$(told b messages-client "$SERVER" 7002 timestamping)" = 'messages: 1/37' ]
+	shows b connection 'map(select(.fallback_reason == "tcp-messages")) | length == 3'
+	[ "$(told b messages-client "$SERVER" 7002 minttl)" = 'messages: none' ]
+	shows b connection 'any(.fallback_reason == "socket-option")'
+	[ "$(show b info .connections.established_total)" = 0 ]
+	[ "$(told b messages-client "$SERVER" 7002)" = 'messages: none' ]
+	[ "$(show b info .connections.established_total)" = 1 ]
+}

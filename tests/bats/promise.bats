@@ -172,7 +172,7 @@ promised_then_greeted() {
 	tell client propose
 	until_true 5 proposed a 7001
 	tell server accept 'ok tcp'
-	tell client declined 'ok 03060000'
+	tell client declined 'ok 0a000030'
 	part
 	greeted
 }

@@ -8,7 +8,7 @@
   keep                      leave the connection open while others follow; release closes those that were kept
   swap                      go on with the connection that was kept last
   names                     addresses of the connection, as the program sees them
-  notices 1|0               the listener waits for notices of the kernel (SO_ZEROCOPY), or does not
+  notices 1|0               the listener waits for what the kernel tells (SO_TIMESTAMPNS), or does not
   relisten                  listen() again
   option NAME VALUE         set a TCP option of the connection and read it back
   status                    SO_ERROR
@@ -112,7 +112,7 @@ def names():
 
 
 def notices(on):
-    listener.setsockopt(socket.SOL_SOCKET, 60, int(on))  # SO_ZEROCOPY
+    listener.setsockopt(socket.SOL_SOCKET, 35, int(on))  # SO_TIMESTAMPNS
 
 
 def relisten():

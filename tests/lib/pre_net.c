@@ -21,6 +21,7 @@
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/ready.h"
+#include "proto/smcr/clc.h"
 
 #define WAIT_MS 60000
 
@@ -122,6 +123,18 @@ void pre_net_expect_reset(int fd)
 	pre_net_wait(fd, POLLIN);
 	assert_int_equal(recv(fd, &byte, 1, 0), -1);
 	assert_int_equal(errno, ECONNRESET);
+}
+
+void pre_net_expect_decline(int fd, uint32_t reason)
+{
+	uint8_t buf[SMCR_CLC_DECLINE_LEN];
+	struct smcr_clc_msg msg;
+	pre_net_wait(fd, POLLIN);
+	assert_int_equal(recv(fd, buf, sizeof(buf), MSG_WAITALL), sizeof(buf));
+	assert_int_equal(smcr_clc_decode(buf, sizeof(buf), &msg), 0);
+	assert_int_equal(msg.type, SMCR_CLC_DECLINE);
+	assert_int_equal(msg.decline.diagnosis, reason);
+	assert_false(msg.decline.out_of_sync);
 }
 
 void pre_net_pass(int via, int fd)

@@ -35,6 +35,9 @@ short pre_net_poll_now(int fd, short events);
 void pre_net_exchange(int a, int b);
 /** The next read must fail with ECONNRESET. */
 void pre_net_expect_reset(int fd);
+/** The next bytes must be a Decline of version 1 with this reason, which does not end link groups.
+ */
+void pre_net_expect_decline(int fd, uint32_t reason);
 /** Pass a copy of `fd`, with one byte, through the Unix socket `via`. */
 void pre_net_pass(int via, int fd);
 /** write() one byte in a process that may only read, write and exit; `peer` must get it. */

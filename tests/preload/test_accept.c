@@ -35,12 +35,6 @@ static void test_listen_claims(void **state)
 	assert_int_equal(listen(fd, 1), 0);
 	assert_int_equal(pre_net_option.claims, 2);
 	close(fd);
-	/* Accepted sockets would inherit the option. */
-	int on = 1;
-	fd = pre_net_socket(AF_INET, SOCK_STREAM);
-	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)), 0);
-	assert_int_equal(listen(fd, 1), 0);
-	close(fd);
 	fd = pre_net_socket(AF_UNIX, SOCK_STREAM);
 	const struct sockaddr_un any = { .sun_family = AF_UNIX };
 	assert_int_equal(bind(fd, (const struct sockaddr *)&any, sizeof(sa_family_t)), 0);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/net_tstamp.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,7 +21,6 @@
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
 #include "lib/smcr/usable.h"
-#include "proto/smcr/clc.h"
 #include "proto/smcr/reason.h"
 #include "tests/preload/fixture.h"
 
@@ -468,7 +466,7 @@ static void test_stepping_aside_is_told(void **state)
 	int fd = client();
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)), 0);
 	assert_int_equal(pre_net_connect(fd, &server), 0);
-	expect_told(SMCR_REASON_SOCKET_OPTION);
+	expect_told(SMCR_REASON_TCP_MESSAGES);
 	expect_plain(fd);
 	pre_net_option.claim_error = EPERM;
 	fd = client();
@@ -499,16 +497,9 @@ static void test_stepping_aside_is_told(void **state)
  * connection that it gets. */
 static void expect_declined(int fd, uint32_t reason)
 {
-	uint8_t buf[SMCR_CLC_DECLINE_LEN];
-	struct smcr_clc_msg msg;
 	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
 	int peer = pre_net_accept_plain(listener);
-	pre_net_wait(peer, POLLIN);
-	assert_int_equal(recv(peer, buf, sizeof(buf), MSG_WAITALL), sizeof(buf));
-	assert_int_equal(smcr_clc_decode(buf, sizeof(buf), &msg), 0);
-	assert_int_equal(msg.type, SMCR_CLC_DECLINE);
-	assert_int_equal(msg.decline.diagnosis, reason);
-	assert_false(msg.decline.out_of_sync);
+	pre_net_expect_decline(peer, reason);
 	pre_net_exchange(fd, peer);
 	assert_int_equal(pre_net_poll_now(listener, POLLIN), 0);
 	close(peer);
@@ -566,10 +557,7 @@ static void test_no_name_for_a_pair_end(void **state)
 	int fd = client();
 	assert_int_equal(pre_net_connect(fd, &server), 0);
 	expect_told(SMCR_REASON_INTERNAL);
-	int broken = pre_net_accept_plain(listener);
-	pre_net_expect_reset(broken);
-	close(broken);
-	expect_plain(fd);
+	expect_declined(fd, SMCR_REASON_INTERNAL);
 }
 
 static void test_promise_that_cannot_be_taken_back(void **state)
@@ -668,64 +656,6 @@ static void test_few_descriptors_left(void **state)
 			close(fd);
 		}
 	}
-}
-
-static void set_unseen(int fd, int level, int name)
-{
-	int on = 1;
-	assert_int_equal(syscall(SYS_setsockopt, fd, level, name, &on, sizeof(on)), 0);
-}
-
-/* An option that was set behind the library's back is found only after the peer was promised SMC-R.
- */
-static void test_unfit_sockets_that_came_so(void **state)
-{
-	(void)state;
-	static const struct {
-		int level, name;
-	} options[] = {
-		{ SOL_SOCKET, SO_ZEROCOPY },
-		{ SOL_SOCKET, SO_TIMESTAMPING }, /* 1: SOF_TIMESTAMPING_TX_HARDWARE */
-		{ IPPROTO_TCP, TCP_FASTOPEN_CONNECT },
-	};
-	int fd = client();
-	assert_int_equal(pre_net_connect(fd, &server), 0); /* now the library knows the daemon */
-	close(fd);
-	close(pre_net_accept_plain(listener));
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-		int claims = pre_net_option.claims;
-		int sessions = smcrd.script->sessions;
-		fd = client();
-		set_unseen(fd, options[i].level, options[i].name);
-		assert_int_equal(pre_net_connect(fd, &server), 0);
-		assert_int_equal(pre_net_option.claims, claims + 1);
-		assert_int_equal(smcrd.script->sessions, sessions);
-		expect_declined(fd, SMCR_REASON_SOCKET_OPTION);
-	}
-}
-
-/* This test has to come after those that expect a claim: the library remembers the options that it
- * sets. */
-static void test_unfit_sockets_are_not_claimed(void **state)
-{
-	(void)state;
-	int on = 1;
-	int fd = client();
-	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)), 0);
-	assert_int_equal(pre_net_connect(fd, &server), 0);
-	expect_plain(fd);
-	int notices = SOF_TIMESTAMPING_TX_ACK | SOF_TIMESTAMPING_SOFTWARE;
-	fd = client();
-	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &notices, sizeof(notices)), 0);
-	assert_int_equal(pre_net_connect(fd, &server), 0);
-	expect_plain(fd);
-	fd = client();
-	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &on, sizeof(on)), 0);
-	assert_int_equal(pre_net_connect(fd, &server), 0);
-	close(fd);
-	close(pre_net_accept_plain(listener));
-	assert_int_equal(pre_net_option.claims, 0);
-	assert_int_equal(smcrd.script->sessions, 0);
 }
 
 static void test_everything_else_passes(void **state)
@@ -963,7 +893,6 @@ int main(void)
 		TEST(test_absent_daemon),
 		TEST(test_no_descriptor_left),
 		TEST(test_few_descriptors_left),
-		TEST(test_unfit_sockets_that_came_so),
 		TEST(test_everything_else_passes),
 		TEST(test_refused_connection),
 		TEST(test_claim_without_connection_is_taken_back),
@@ -973,7 +902,6 @@ int main(void)
 		TEST(test_signals_during_the_hand_over),
 		TEST(test_require),
 		TEST(test_require_without_fast_open),
-		TEST(test_unfit_sockets_are_not_claimed),
 		TEST(test_stepping_aside_is_told),
 		TEST(test_everything_else_passes),
 		TEST(test_refused_claim),

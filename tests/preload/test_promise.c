@@ -136,7 +136,7 @@ static void expect_dropped(int peer)
 	close(peer);
 }
 
-/* Options that make the program wait for notices of the kernel, which pair ends do not have. A
+/* Options that make the program wait for what the kernel tells, which pair ends do not have. A
  * listener that has them from after listen() on passes them to the sockets that are accepted. */
 static void test_notices_that_a_listener_asks_for(void **state)
 {
@@ -144,7 +144,8 @@ static void test_notices_that_a_listener_asks_for(void **state)
 	static const struct {
 		int name, value;
 	} options[] = {
-		{ SO_ZEROCOPY, 1 },
+		{ SO_TIMESTAMPNS, 1 },
+		{ SO_TIMESTAMPING, SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE },
 		{ SO_TIMESTAMPING, SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE },
 	};
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
@@ -153,7 +154,7 @@ static void test_notices_that_a_listener_asks_for(void **state)
 		set_int(listener, SOL_SOCKET, options[i].name, options[i].value);
 		int peer = peer_connect();
 		propose(peer);
-		expect_declined(peer, SMCR_REASON_SOCKET_OPTION);
+		expect_declined(peer, SMCR_REASON_TCP_MESSAGES);
 		assert_int_equal(pre_net_option.unclaims, unclaims + 1);
 		assert_int_equal(pre_net_option.claims, claims);
 		assert_int_equal(listen(listener, 8), 0);

@@ -217,6 +217,10 @@ static void test_what_cannot_be_had(void **state)
 	assert_int_equal(errno, ENOENT);
 	assert_int_equal(set_int(fd, IPPROTO_TCP, TCP_REPAIR, 1), -EPERM);
 	assert_int_equal(set_int(fd, SOL_SOCKET, SO_ATTACH_BPF, 0), -EOPNOTSUPP);
+	assert_int_equal(set_int(fd, SOL_SOCKET, SO_TIMESTAMP, 1), -EOPNOTSUPP);
+	assert_int_equal(set_int(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1), -EOPNOTSUPP);
+	assert_int_equal(set_int(fd, SOL_SOCKET, SO_TIMESTAMPING, 0x10), -EOPNOTSUPP);
+	assert_int_equal(set_int(fd, IPPROTO_TCP, TCP_INQ, 1), -ENOPROTOOPT);
 	assert_int_equal(smcrd.script->sockopts, 0);
 	close(fd);
 }

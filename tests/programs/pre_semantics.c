@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/net_tstamp.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <net/if.h>
@@ -323,6 +324,17 @@ static void seldom_options(int fd)
 	number("length", len);
 }
 
+/* Options that a pair end does not have may be turned off. */
+static void options_that_are_off(int fd)
+{
+	set_option("SO_ZEROCOPY", fd, SOL_SOCKET, SO_ZEROCOPY, 0);
+	set_option("SO_TIMESTAMP", fd, SOL_SOCKET, SO_TIMESTAMP, 0);
+	set_option("SO_TIMESTAMPNS", fd, SOL_SOCKET, SO_TIMESTAMPNS, 0);
+	set_option("SO_TIMESTAMPING", fd, SOL_SOCKET, SO_TIMESTAMPING, 0);
+	set_option("TCP_INQ", fd, IPPROTO_TCP, TCP_INQ, 0);
+	result("TCP_INQ of one byte", setsockopt(fd, IPPROTO_TCP, TCP_INQ, "", 1));
+}
+
 static void set_linger(int fd, struct linger linger)
 {
 	socklen_t len = sizeof(linger);
@@ -363,6 +375,8 @@ static void options(void)
 	set_option("SO_PRIORITY", fd, SOL_SOCKET, SO_PRIORITY, 5);
 	set_option("IP_TOS", fd, IPPROTO_IP, IP_TOS, 0x20);
 	set_option("IP_TTL", fd, IPPROTO_IP, IP_TTL, 33);
+	/* BIRD gives up an accepted connection if that fails. */
+	set_option("IP_MINTTL", fd, IPPROTO_IP, IP_MINTTL, 1);
 	/* Erlang sets these on every connection that it accepts, and closes it if that fails. */
 	set_option("IP_RECVTOS", fd, IPPROTO_IP, IP_RECVTOS, 1);
 	set_option("IP_RECVTTL", fd, IPPROTO_IP, IP_RECVTTL, 1);
@@ -374,6 +388,7 @@ static void options(void)
 	set_option("unknown TCP option", fd, IPPROTO_TCP, 30000, 1);
 	set_option("unknown level", fd, 30000, 1, 1);
 	seldom_options(fd);
+	options_that_are_off(fd);
 	set_linger(fd, (struct linger){ 2, 3 });
 	set_linger(fd, (struct linger){ 0, 9 });
 	result("set SO_RCVTIMEO", setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)));
@@ -1168,6 +1183,68 @@ static void urgent_data_out(void)
 	close(fd);
 }
 
+/* ---- what the kernel tells beside the data */
+
+static int connected_with(int level, int name, int value)
+{
+	int fd = open_socket(0);
+	if (setsockopt(fd, level, name, &value, sizeof(value)) < 0)
+		give_up("setsockopt");
+	if (connect_to(fd, 0) < 0)
+		give_up("connect");
+	return fd;
+}
+
+/* Receive 4 of 10 bytes, with the messages for which there is room, and then the others. */
+static void receive_messages(int fd, struct msghdr *msg, void *room, size_t len)
+{
+	static char bytes[16];
+	static struct iovec iov = { bytes, 4 };
+	*msg = (struct msghdr){ .msg_iov = &iov, .msg_iovlen = 1 };
+	msg->msg_control = room;
+	msg->msg_controllen = len;
+	if (send(fd, "0123456789", 10, 0) != 10 ||
+	    recv(fd, bytes, 10, MSG_PEEK | MSG_WAITALL) != 10 || recvmsg(fd, msg, 0) != 4)
+		give_up("recvmsg");
+	read_whole(fd, 6);
+}
+
+/* Which messages come with data? The kernel begins to note times a moment after a program has asked
+ * for them. */
+static void messages_with(const char *what, int fd, bool wanted)
+{
+	char room[256];
+	struct msghdr msg;
+	int messages = 0;
+	receive_messages(fd, &msg, room, sizeof(room));
+	for (int i = 0; wanted && i < 100 && msg.msg_controllen == 0; i++) {
+		poll(NULL, 0, 50);
+		receive_messages(fd, &msg, room, sizeof(room));
+	}
+	puts(what);
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
+		messages++;
+		number("level", c->cmsg_level);
+		number("type", c->cmsg_type);
+		if (c->cmsg_level == IPPROTO_TCP && c->cmsg_type == TCP_CM_INQ)
+			number("bytes left", *(int *)CMSG_DATA(c));
+	}
+	number("messages", messages);
+	close(fd);
+}
+
+static void told_with_the_data(void)
+{
+	const int received = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
+	puts("# what is told with the data");
+	messages_with("no option", connected(), false);
+	messages_with("TCP_INQ", connected_with(IPPROTO_TCP, TCP_INQ, 1), true);
+	messages_with("SO_TIMESTAMP", connected_with(SOL_SOCKET, SO_TIMESTAMP, 1), true);
+	messages_with("SO_TIMESTAMPNS", connected_with(SOL_SOCKET, SO_TIMESTAMPNS, 1), true);
+	messages_with("SO_TIMESTAMPING", connected_with(SOL_SOCKET, SO_TIMESTAMPING, received),
+		      true);
+}
+
 static void descriptors(void)
 {
 	puts("# descriptors");
@@ -1252,5 +1329,6 @@ int main(int argc, char **argv)
 	descriptors();
 	epoll_before_connect(false);
 	epoll_before_connect(true);
+	told_with_the_data();
 	return 0;
 }

@@ -61,6 +61,7 @@ static const uint32_t ours[] = {
 	SMCR_REASON_SHORT_CONNECTIONS,
 	SMCR_REASON_BARRED,
 	SMCR_REASON_OTHER_NETWORK,
+	SMCR_REASON_TCP_MESSAGES,
 };
 #define NUM_OURS (sizeof(ours) / sizeof(ours[0]))
 

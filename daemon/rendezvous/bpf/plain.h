@@ -152,6 +152,7 @@ static __always_inline bool is_reason_to_step_aside(__u32 reason)
 {
 	switch (reason) {
 	case SMCR_REASON_SOCKET_OPTION:
+	case SMCR_REASON_TCP_MESSAGES:
 	case SMCR_REASON_NOT_CLAIMED:
 	case SMCR_REASON_NO_DAEMON:
 	case SMCR_REASON_LIMIT:
