@@ -10,8 +10,11 @@
 
 #include "lib/preload/wait_all.h"
 #include "lib/smcr/calls.h"
+#include "lib/smcr/fit.h"
+#include "lib/smcr/holders.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
+#include "lib/smcr/path.h"
 #include "lib/smcr/pending.h"
 #include "lib/smcr/ready.h"
 #include "lib/smcr/sys.h"
@@ -68,6 +71,21 @@ bool answers_ignores_address(int fd)
 	bool ignores = is_pair(fd);
 	errno = EISCONN;
 	return ignores;
+}
+
+bool answers_zerocopy(int fd, int *flags)
+{
+	const int saved = errno;
+	bool fails = false;
+	pre_fit_note_zerocopy();
+	if (pre_holders_of(fd) == PRE_HOLDERS_ALONE && !pre_path_is_pair(fd))
+		return true;
+	if (is_pair(fd)) {
+		*flags &= ~MSG_ZEROCOPY;
+		fails = pre_zerocopy_would_fail(fd);
+	}
+	errno = fails ? ENOBUFS : saved;
+	return !fails;
 }
 
 /* recv() of at most DISCARD_AT_ONCE bytes that nobody wants. All threads write into one buffer, and

@@ -35,6 +35,14 @@ void answers_receive_failed(int fd);
 bool answers_ignores_address(int fd);
 
 /**
+ * A call that sends has MSG_ZEROCOPY among its flags. A pair end does not need the flag, and it is
+ * taken out: TCP ignores it too, unless the program has set SO_ZEROCOPY.
+ * @param flags  of the call, for the kernel
+ * @return false: the program would wait for notices that do not come; errno is ENOBUFS
+ */
+bool answers_zerocopy(int fd, int *flags);
+
+/**
  * A call that receives, with MSG_ERRQUEUE or MSG_TRUNC among its flags. TCP's error queue is empty.
  * MSG_TRUNC discards bytes, and the program need not have a buffer.
  * @param len  how many bytes the program wants

@@ -77,6 +77,12 @@ EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
 	return sent(fd, n);
 }
 
+/* @return false: the call fails, errno is set */
+static bool may_send(int fd, int *flags)
+{
+	return !(*flags & MSG_ZEROCOPY) || answers_zerocopy(fd, flags);
+}
+
 static ssize_t send_to_pair(int fd, const struct iovec *iov, int flags)
 {
 	ssize_t n;
@@ -90,6 +96,8 @@ EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 {
 	struct iovec iov = one(buf, len);
 	ssize_t n;
+	if (!may_send(fd, &flags))
+		return -1;
 	if (!pre_path_is_pair(fd))
 		return sent(fd, pre_next.send(fd, buf, len, flags));
 	if (!pre_path_concerns(fd) || !data_send(fd, &iov, 1, flags, &n))
@@ -115,6 +123,8 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, __CONST_SO
 		return -1;
 	if (!addr.__sockaddr__)
 		return send(fd, buf, len, flags);
+	if (!may_send(fd, &flags))
+		return -1;
 	int saved = errno;
 	ssize_t n = moved(fd, pre_next.sendto(fd, buf, len, flags, addr.__sockaddr__, addr_len));
 	if (n >= 0 || errno != EISCONN || !answers_ignores_address(fd))
@@ -151,6 +161,8 @@ static ssize_t send_with_descriptors(int fd, const struct msghdr *msg, int flags
 static ssize_t send_message(int fd, const struct msghdr *msg, int flags)
 {
 	ssize_t n;
+	if (!may_send(fd, &flags))
+		return -1;
 	if (!pre_path_is_pair(fd))
 		return sent(fd, send_with_descriptors(fd, msg, flags));
 	if (!pre_path_concerns(fd) || !is_plain(msg) || msg->msg_iovlen > INT32_MAX ||

@@ -44,6 +44,10 @@ int pre_getpeername(int fd, struct sockaddr *addr, socklen_t *len);
 /** sockopt.c. SO_ERROR may put the TCP socket back in the place of a pair end. */
 int pre_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 int pre_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
+/** sockopt.c. Is it a pair end that has SO_ZEROCOPY of its listener? Then the program believes that
+ * the kernel tells when it has sent what goes with MSG_ZEROCOPY. The kernel does not, as pair ends
+ * have no error queue. It answers ENOBUFS where it cannot promise to tell. */
+bool pre_zerocopy_would_fail(int fd);
 /** control.c. While a connect() goes on, `fd` becomes a TCP socket that can be connected again. */
 int pre_shutdown(int fd, int how);
 /** connect.c. May a send with MSG_FASTOPEN go on? With PRE_REQUIRE it must not connect a TCP

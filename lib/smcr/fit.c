@@ -17,8 +17,10 @@
 
 /* Which sockets an option makes unfit. */
 enum scope {
-	EVERY,   /* those that are connected, and listeners */
-	CLIENTS, /* those that are connected */
+	EVERY,    /* those that are connected, and listeners */
+	CLIENTS,  /* those that are connected */
+	ZEROCOPY, /* as EVERY, but listeners only if the program has used MSG_ZEROCOPY: gRPC sets
+		     the option on each of its listeners, and seldom uses it */
 };
 
 struct row {
@@ -39,9 +41,11 @@ struct row {
 	}
 #define TIMESTAMPS TELLS("timestamps of received data were asked for")
 
+#define ROW_ZEROCOPY 0
+
 static const struct row rows[] = {
 	/* What the kernel tells with the data, or on the error queue. */
-	{ SOL_SOCKET, SO_ZEROCOPY, 0, 0, EVERY,
+	{ SOL_SOCKET, SO_ZEROCOPY, 0, 0, ZEROCOPY,
 	  TELLS("SO_ZEROCOPY is set: the program will wait for the kernel's notices") },
 	{ SOL_SOCKET, SO_TIMESTAMPING_OLD, SO_TIMESTAMPING_NEW, 0, EVERY,
 	  TELLS("SO_TIMESTAMPING is set: the program will wait for timestamps") },
@@ -74,6 +78,7 @@ static const struct row rows[] = {
 _Static_assert(ROWS < 32, "a bit for each row");
 
 static _Atomic uint32_t seen; /* rows whose options the program has set; a bit for each */
+static _Atomic bool zerocopy_used;
 
 /* By descriptor: a listener that may have come from another process has none of these options. */
 static _Atomic bool looked_at[PRE_PATH_SLOTS];
@@ -107,7 +112,12 @@ static bool is_set(int fd, const struct row *row)
 
 static bool concerns(const struct row *row, bool accepts)
 {
-	return row->scope == EVERY || !accepts;
+	switch (row->scope) {
+	case CLIENTS: return !accepts;
+	case ZEROCOPY: return !accepts || !pre_sees_calls || atomic_load(&zerocopy_used);
+	case EVERY: break;
+	}
+	return true;
 }
 
 /* @param ask  a bit for each row */
@@ -162,4 +172,11 @@ void pre_fit_note_option(int fd, int level, int name)
 		if (rows[i].level == level && (rows[i].name == name || rows[i].alias == name) &&
 		    !(atomic_load(&seen) & 1u << i) && may_be_claimed(fd))
 			atomic_fetch_or(&seen, 1u << i);
+}
+
+void pre_fit_note_zerocopy(void)
+{
+	if (atomic_exchange(&zerocopy_used, true))
+		return;
+	atomic_fetch_or(&seen, 1u << ROW_ZEROCOPY); /* also of listeners that were looked at */
 }

@@ -38,6 +38,9 @@ bool pre_may_be_unfit(int fd);
 /** The program has set an option of a TCP socket. */
 void pre_fit_note_option(int fd, int level, int name);
 
+/** The program sends with MSG_ZEROCOPY: from now on listeners with SO_ZEROCOPY are unfit too. */
+void pre_fit_note_zerocopy(void);
+
 /** `fd` is closed, or another file now. */
 void pre_fit_forget(int fd);
 

@@ -35,7 +35,8 @@ static const struct row rows[] = {
 
 	/* With these the program would wait for notices on an error queue, which pair ends do not
 	 * have, or for timestamps, which data over SMC-R does not carry. Programs expect of some
-	 * sockets that they refuse SO_ZEROCOPY, and copy then. */
+	 * sockets that they refuse SO_ZEROCOPY, and copy then. So it is off, even if the listener
+	 * has it. */
 	{ SOL_SOCKET, SO_ZEROCOPY, { PRE_OPT_LOCAL, PRE_OPT_OFF, EOPNOTSUPP } },
 	{ SOL_SOCKET, SO_TIMESTAMP_OLD, { PRE_OPT_LOCAL, PRE_OPT_OFF, EOPNOTSUPP } },
 	{ SOL_SOCKET, SO_TIMESTAMP_NEW, { PRE_OPT_LOCAL, PRE_OPT_OFF, EOPNOTSUPP } },

@@ -280,3 +280,14 @@ int pre_setsockopt(int fd, int level, int name, const void *value, socklen_t len
 		return set_on_pair(fd, &pair, level, name, value, len);
 	return level == SOL_SOCKET ? set_on_other(fd, level, name, value, len) : rc;
 }
+
+/* ---- MSG_ZEROCOPY */
+
+bool pre_zerocopy_would_fail(int fd)
+{
+	struct ipc_pair_name pair;
+	int on = 0;
+	socklen_t len = sizeof(on);
+	return pre_pair_name(fd, &pair) == 0 &&
+	       get_from_tcp(fd, &pair, SOL_SOCKET, SO_ZEROCOPY, &on, &len) == 0 && on;
+}

@@ -438,3 +438,32 @@ told() {
 	[ "$(told b messages-client "$SERVER" 7002)" = 'messages: none' ]
 	[ "$(show b info .connections.established_total)" = 1 ]
 }
+
+@test "SO_ZEROCOPY on a listener: SMC-R until the program uses MSG_ZEROCOPY, then TCP and its notices" {
+	two_daemons
+	start_on a "$RUN" /usr/bin/python3 "$BATS_TEST_DIRNAME/told.py" zerocopy-server "$SERVER" 7001 \
+		>"$HOSTS_DIR/sent"
+	until_true 10 tcp_listens a 7001
+	[ "$(told b receiver "$SERVER" 7001)" = 100000 ]
+	[ "$(cat "$HOSTS_DIR/sent")" = copied ]
+	all_smcr b 1
+	for _ in 1 2; do
+		[ "$(told b receiver "$SERVER" 7001)" = 100000 ]
+	done
+	[ "$(cat "$HOSTS_DIR/sent")" = $'copied\nnoticed\nnoticed' ]
+	[ "$(show a info .connections.established_total)" = 1 ]
+	shows a connection 'any(.mode == "tcp" and .fallback_reason == "tcp-messages")'
+}
+
+@test "gRPC, whose servers set SO_ZEROCOPY on each listener, uses SMC-R" {
+	two_daemons
+	start_on a "$RUN" -v /usr/bin/python3 "$BATS_TEST_DIRNAME/grpc_echo.py" serve "$SERVER" 7001 \
+		2>"$HOSTS_DIR/server"
+	until_true 20 tcp_listens a 7001
+	for _ in 1 2 3; do
+		[ "$(on b "$RUN" --require /usr/bin/python3 "$BATS_TEST_DIRNAME/grpc_echo.py" ask "$SERVER" 7001)" = ok ]
+	done
+	cat "$HOSTS_DIR/server"
+	all_smcr a 3
+	[ "$(show a info .connections.established_total)" = 3 ]
+}

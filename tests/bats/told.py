@@ -6,15 +6,22 @@
                                                  messages come with the first 4 of 10 bytes
   told.py messages-client ADDRESS PORT OPTION..  the same of a connection, which has the options before connect()
   told.py sender ADDRESS PORT                    send 10 bytes whenever the server asks
+  told.py zerocopy-server ADDRESS PORT           SO_ZEROCOPY on the listener. Send each connection 100,000 bytes with
+                                                 MSG_ZEROCOPY, or without where the kernel refuses that. Print what
+                                                 the error queue says
+  told.py receiver ADDRESS PORT                  receive until the end; print how much
 
 OPTION is one of: inq timestamp timestampns timestamping minttl
 """
+import errno
+import select
 import socket
 import struct
 import sys
 import time
 
-TCP_INQ, IP_MINTTL = 36, 21
+SO_ZEROCOPY, MSG_ZEROCOPY, TCP_INQ, IP_MINTTL = 60, 0x4000000, 36, 21
+SO_EE_ORIGIN_ZEROCOPY = 5
 OPTIONS = {
     "inq": (socket.IPPROTO_TCP, TCP_INQ, 1),
     "timestamp": (socket.SOL_SOCKET, 29, 1),
@@ -87,11 +94,62 @@ def sender(address, port):
             connection.sendall(b"0123456789")
 
 
+def notices(connection, number):
+    """Wait until the error queue has told of so many sends. Print who tells."""
+    queue = select.poll()
+    queue.register(connection, 0)
+    while number > 0:
+        if not queue.poll(10000):
+            sys.exit("no notice")
+        _, messages, _, _ = connection.recvmsg(0, 256, socket.MSG_ERRQUEUE)
+        for _, _, data in messages:
+            _, origin, _, _, _, first, last = struct.unpack("IBBBBII", data[:16])
+            assert origin == SO_EE_ORIGIN_ZEROCOPY, origin
+            number -= last - first + 1
+    print("noticed", flush=True)
+
+
+def send_all(connection, data):
+    number = 0
+    while data:
+        try:
+            data = data[connection.send(data, MSG_ZEROCOPY):]
+            number += 1
+        except OSError as error:
+            assert error.errno == errno.ENOBUFS, error
+            if number:
+                notices(connection, number)
+                number = 0
+                continue
+            print("copied", flush=True)
+            connection.sendall(data)
+            return
+    notices(connection, number)
+
+
+def zerocopy_server(address, port):
+    listener = listener_at(address, port, (socket.SOL_SOCKET, SO_ZEROCOPY, 1))
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            send_all(connection, bytes(100000))
+
+
+def receiver(address, port):
+    received = 0
+    with socket.create_connection((address, int(port))) as connection:
+        while data := connection.recv(65536):
+            received += len(data)
+    print(received)
+
+
 def main():
     {
         "messages-server": messages_server,
         "messages-client": messages_client,
         "sender": sender,
+        "zerocopy-server": zerocopy_server,
+        "receiver": receiver,
     }[sys.argv[1]](*sys.argv[2:])
 
 

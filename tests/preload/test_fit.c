@@ -35,9 +35,9 @@ static const struct unfit {
 } options[] = {
 #define OPTION(level, name, value, ...)                                                            \
 	{                                                                                          \
-		#name, level, name, &(value), sizeof(value), __VA_ARGS__                           \
+#name, level, name, &(value), sizeof(value), __VA_ARGS__                           \
 	}
-	OPTION(SOL_SOCKET, SO_ZEROCOPY, one, SMCR_REASON_TCP_MESSAGES),
+	OPTION(SOL_SOCKET, SO_ZEROCOPY, one, SMCR_REASON_TCP_MESSAGES, true),
 	OPTION(SOL_SOCKET, SO_TIMESTAMP_OLD, one, SMCR_REASON_TCP_MESSAGES),
 	OPTION(SOL_SOCKET, SO_TIMESTAMP_NEW, one, SMCR_REASON_TCP_MESSAGES),
 	OPTION(SOL_SOCKET, SO_TIMESTAMPNS_OLD, one, SMCR_REASON_TCP_MESSAGES),
@@ -198,6 +198,102 @@ static void test_options_of_connections(void **state)
 	close(fd);
 }
 
+/* ---- SO_ZEROCOPY of listeners */
+
+static int plain_client(void)
+{
+	int fd = client();
+	assert_int_equal(syscall(SYS_connect, fd, &server, pre_net_len(&server)), 0);
+	return fd;
+}
+
+static void listen_with_zerocopy(void)
+{
+	socklen_t len = sizeof(server);
+	close(listener);
+	listener = client();
+	assert_int_equal(setsockopt(listener, SOL_SOCKET, SO_ZEROCOPY, &one, sizeof(one)), 0);
+	server.in.sin_port = 0;
+	assert_int_equal(bind(listener, &server.sa, pre_net_len(&server)), 0);
+	assert_int_equal(getsockname(listener, &server.sa, &len), 0);
+	assert_int_equal(listen(listener, 4), 0);
+}
+
+static void expect_byte(int fd, char expected)
+{
+	char byte = 0;
+	assert_int_equal(pre_net_wait(fd, POLLIN), POLLIN);
+	assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), 1);
+	assert_int_equal(byte, expected);
+}
+
+/* TCP ignores the flag without the option, and so does a pair end. */
+static void test_zerocopy_without_the_option(void **state)
+{
+	(void)state;
+	char byte = 'b';
+	struct iovec iov = { &byte, 1 };
+	const struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	int peer = pre_net_accept_plain(listener);
+	errno = 77;
+	assert_int_equal(send(fd, "a", 1, MSG_ZEROCOPY), 1);
+	expect_byte(peer, 'a');
+	assert_int_equal(sendmsg(fd, &msg, MSG_ZEROCOPY), 1);
+	expect_byte(peer, 'b');
+	assert_int_equal(sendto(fd, "c", 1, MSG_ZEROCOPY, NULL, 0), 1);
+	expect_byte(peer, 'c');
+	assert_int_equal(errno, 77);
+	close(peer);
+	close(fd);
+}
+
+/* The library learns from the first use; this test has to come before those that use it. */
+static void test_zerocopy_that_nobody_uses(void **state)
+{
+	(void)state;
+	listen_with_zerocopy();
+	assert_int_equal(pre_net_option.claims, 1);
+	int peer = plain_client();
+	int fd = accept(listener, NULL, NULL);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	int value = -1;
+	socklen_t len = sizeof(value);
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &value, &len), 0);
+	assert_int_equal(value, 0);
+	pre_net_exchange(fd, peer);
+	close(fd);
+	close(peer);
+}
+
+/* No byte is sent where the program would wait for a notice. The flag says that the program means
+ * it: the listener's next connections are TCP. */
+static void test_zerocopy_that_the_program_uses(void **state)
+{
+	(void)state;
+	char byte = 'x';
+	struct iovec iov = { &byte, 1 };
+	const struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	listen_with_zerocopy();
+	int peer = plain_client();
+	int fd = accept(listener, NULL, NULL);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	assert_int_equal(send(fd, "x", 1, MSG_ZEROCOPY), -1);
+	assert_int_equal(errno, ENOBUFS);
+	assert_int_equal(sendmsg(fd, &msg, MSG_ZEROCOPY), -1);
+	assert_int_equal(errno, ENOBUFS);
+	assert_int_equal(sendto(fd, "x", 1, MSG_ZEROCOPY, NULL, 0), -1);
+	assert_int_equal(errno, ENOBUFS);
+	assert_int_equal(send(fd, "y", 1, 0), 1);
+	expect_byte(peer, 'y');
+	close(fd);
+	close(peer);
+	expect_accepted_plain(SMCR_REASON_TCP_MESSAGES);
+	assert_int_equal(pre_net_option.unclaims, 1);
+}
+
 /* ---- sockets on which the program sets the option */
 
 static void test_clients_are_not_claimed(void **state)
@@ -274,6 +370,9 @@ int main(void)
 		TEST(test_listeners_that_came_so),
 		TEST(test_another_listener_of_the_same_number),
 		TEST(test_options_of_connections),
+		TEST(test_zerocopy_that_nobody_uses),
+		TEST(test_zerocopy_that_the_program_uses),
+		TEST(test_zerocopy_without_the_option),
 		TEST(test_clients_are_not_claimed),
 		TEST(test_repair),
 		TEST(test_listeners_are_not_claimed),

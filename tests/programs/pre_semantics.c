@@ -1245,6 +1245,18 @@ static void told_with_the_data(void)
 		      true);
 }
 
+/* Without SO_ZEROCOPY there are no notices. */
+static void sending_without_a_copy(void)
+{
+	puts("# MSG_ZEROCOPY without the option");
+	int fd = connected();
+	char byte;
+	result("send", send(fd, "x", 1, MSG_ZEROCOPY));
+	result("recv", recv(fd, &byte, 1, 0));
+	result("recvmsg MSG_ERRQUEUE", recvmsg(fd, &(struct msghdr){ 0 }, MSG_ERRQUEUE));
+	close(fd);
+}
+
 static void descriptors(void)
 {
 	puts("# descriptors");
@@ -1329,6 +1341,7 @@ int main(int argc, char **argv)
 	descriptors();
 	epoll_before_connect(false);
 	epoll_before_connect(true);
+	sending_without_a_copy();
 	told_with_the_data();
 	return 0;
 }

@@ -513,9 +513,8 @@ static void refused_options_can_be_read(void **state)
 	static const struct {
 		int level, name;
 	} off[] = {
-		{ SOL_SOCKET, SO_TIMESTAMPING },
-		{ SOL_SOCKET, SO_TXTIME },
-		{ IPPROTO_TCP, TCP_INQ },
+		{ SOL_SOCKET, SO_TIMESTAMPING }, { SOL_SOCKET, SO_TXTIME },
+		{ SOL_SOCKET, SO_ZEROCOPY },     { IPPROTO_TCP, TCP_INQ },
 		{ IPPROTO_TCP, TCP_REPAIR },
 	};
 	struct daemon_side daemon;
