@@ -10,6 +10,7 @@
  *   parent                         close the accepted socket, go back to the listener
  *   send DATA | receive
  *   fastopen-listen | fastopen-connect ADDR PORT DATA
+ *   defer-accept                   accept() only connections with data
  *   sign PEER KEY                  TCP's MD5 option (RFC 2385)
  *   getsockopt LEVEL NAME LENGTH | setsockopt LEVEL NAME LENGTH
  *   claim [0|1] | claim-to-connect | bar [0|1]
@@ -143,6 +144,12 @@ static int fastopen_connect(const char *ip, const char *port, const char *data)
 											       : 0;
 }
 
+static int defer_accept(void)
+{
+	int seconds = 5;
+	return setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof(seconds));
+}
+
 static int sign(const char *peer, const char *key)
 {
 	struct tcp_md5sig md5 = { .tcpm_keylen = (uint16_t)strlen(key) };
@@ -244,6 +251,8 @@ static int obey(char *line, const char **ret_text)
 		return fastopen_listen();
 	if (!strcmp(command, "fastopen-connect"))
 		return fastopen_connect(arg[1], arg[2], arg[3]);
+	if (!strcmp(command, "defer-accept"))
+		return defer_accept();
 	if (!strcmp(command, "sign"))
 		return sign(arg[1], arg[2]);
 	if (!strcmp(command, "send"))

@@ -75,26 +75,40 @@ volatile __u64 address_number;
 
 /* ---- handshakes */
 
-/* ctx->sk is a client's own socket (is_fullsock), or a request, which stands for a server's
- * handshake. The callback flag that is on is the client's, or the listener's. */
+enum packet_kind { NEITHER, A_SYN, A_SYNACK };
+
+/*
+ * Which packet of a handshake the callback is about; no ACK has the option (TCPO-4). ctx->sk is a
+ * client's own socket (is_fullsock), or a request, which stands for a server's handshake. The
+ * callback flag that is on is the client's, or the listener's.
+ *
+ * Both ends may connect to each other's port (simultaneous open), or a socket to itself. Then the
+ * client's own socket sends a SYN-ACK. With the option the peer would take it for a server's.
+ */
+static __always_inline enum packet_kind kind_of(struct bpf_sock_ops *ctx)
+{
+	bool ack = ctx->skb_tcp_flags & TCPHDR_ACK;
+	if (!(ctx->skb_tcp_flags & TCPHDR_SYN) || (bool)ctx->is_fullsock == ack)
+		return NEITHER;
+	return ack ? A_SYNACK : A_SYN;
+}
+
 static __always_inline void on_hdr_opt_len(struct bpf_sock_ops *ctx)
 {
-	if (!(ctx->skb_tcp_flags & TCPHDR_SYN)) /* no ACK has it (TCPO-4) */
-		return;
-	if (ctx->is_fullsock)
-		reserve_in_syn(ctx);
-	else if (ctx->skb_tcp_flags & TCPHDR_ACK)
-		reserve_in_synack(ctx);
+	switch (kind_of(ctx)) {
+	case A_SYN: reserve_in_syn(ctx); break;
+	case A_SYNACK: reserve_in_synack(ctx); break;
+	case NEITHER: break;
+	}
 }
 
 static __always_inline void on_write_hdr_opt(struct bpf_sock_ops *ctx)
 {
-	if (!(ctx->skb_tcp_flags & TCPHDR_SYN))
-		return;
-	if (ctx->is_fullsock)
-		write_in_syn(ctx);
-	else if (ctx->skb_tcp_flags & TCPHDR_ACK)
-		write_in_synack(ctx);
+	switch (kind_of(ctx)) {
+	case A_SYN: write_in_syn(ctx); break;
+	case A_SYNACK: write_in_synack(ctx); break;
+	case NEITHER: break;
+	}
 }
 
 SEC("sockops")
