@@ -173,6 +173,12 @@ static int go(struct conn *conn, const struct conn_offer *offer)
 	}
 	uint32_t reason = name_error < 0 ? (uint32_t)SMCR_REASON_SOCKET_OPTION
 					 : judge(conn, offer->verdict_error, verdict);
+	if (reason == SMCR_REASON_INTERNAL)
+		conns_warn_of_user(conn->conns, conn->quota->uid, "handed over",
+				   "pid %d: a connection that was handed over stays TCP: %s",
+				   (int)conn->cred.pid,
+				   *verdict->text ? verdict->text
+						  : strerror(-offer->verdict_error));
 	if (reason != SMCR_REASON_NONE) {
 		conns_log(conn->conns, LOG_DEBUG, "pid %d: plain TCP: %s%s%s", (int)conn->cred.pid,
 			  smcr_reason_text(reason), *verdict->text ? ": " : "", verdict->text);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The rendezvous has ended in SMC-R or in plain TCP, and the program is told. */
 #include <errno.h>
+#include <string.h>
 
 #include "daemon/conns/internal.h"
 #include "daemon/rendezvous/spoken.h"
@@ -78,6 +79,10 @@ static void start_relay(struct conn *conn)
 		r = poller_add(conns->poller, &conn->tcp_watch, conn->tcp,
 			       EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI, on_tcp_ready);
 	if (r < 0) {
+		conns_warn_of_user(
+			conns, conn->quota->uid, "relay",
+			"pid %d: bytes cannot be relayed between the program and TCP: %s",
+			(int)conn->cred.pid, strerror(-r));
 		conn_fail(conn, -r, SMCR_REASON_INTERNAL);
 		return;
 	}

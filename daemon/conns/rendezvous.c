@@ -3,6 +3,7 @@
  * of the connection. */
 #include <errno.h>
 #include <linux/socket.h>
+#include <string.h>
 
 #include "daemon/conns/internal.h"
 
@@ -172,6 +173,9 @@ void conn_start_rendezvous(struct conn *conn)
 		r = smcr_conn_start(conns->config.engine, &params, &smc);
 	}
 	if (r < 0) {
+		conns_warn_of_user(conns, conn->quota->uid, "rendezvous",
+				   "pid %d: a rendezvous cannot be begun: %s", (int)conn->cred.pid,
+				   strerror(-r));
 		again_or_fail(conn, -r, SMCR_REASON_INTERNAL);
 		return;
 	}

@@ -110,8 +110,9 @@ void smcr_clc_open(struct smcr_conn *conn, struct smcr_link *link);
 uint8_t smcr_clc_element_bsize(const struct smcr_conn *conn);
 /** Take an element of an RMB and a send buffer in conn->lgr, adding slabs as needed. */
 int smcr_clc_take_memory(struct smcr_conn *conn);
-/** The reason for the peer why smcr_clc_take_memory() failed with `rc`. */
-enum smcr_reason smcr_clc_memory_reason(int rc);
+/** The reason for the peer why smcr_clc_take_memory() failed with `rc`. If that is an internal
+ * error the log says more. */
+enum smcr_reason smcr_clc_memory_reason(const struct smcr_conn *conn, int rc);
 
 /* ---- clc_contest.c: the peer's element ---- */
 

@@ -183,7 +183,7 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn,
 		return SMCR_REASON_QP_NOT_READY;
 	int rc = smcr_clc_take_memory(conn);
 	if (rc)
-		return smcr_clc_memory_reason(rc);
+		return smcr_clc_memory_reason(conn, rc);
 	conn->rx.element.slab->state = SMCR_SLAB_READY; /* CLC announces it (RKEY-12) */
 	smcr_conn_name_link(conn, link);
 	uint8_t mtu = smcr_path_mtu(conn->engine, link->local_gid, msg->gid, msg->mtu);
@@ -225,7 +225,7 @@ static void take_element(struct smcr_conn *conn, struct smcr_link *link,
 	}
 	rc = smcr_clc_take_memory(conn);
 	if (rc) {
-		smcr_clc_decline(conn, smcr_clc_memory_reason(rc), false);
+		smcr_clc_decline(conn, smcr_clc_memory_reason(conn, rc), false);
 	} else if (conn->rx.element.slab->state == SMCR_SLAB_READY) {
 		smcr_clc_client_confirm(conn);
 	} else {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Rendezvous: the element and the send buffer that a connection gets, and how large they are. */
 #include <errno.h>
+#include <string.h>
+#include <syslog.h>
 
 #include "daemon/engine/clc.h"
 #include "daemon/engine/data.h"
@@ -115,7 +117,11 @@ int smcr_clc_take_memory(struct smcr_conn *conn)
 	return 0;
 }
 
-enum smcr_reason smcr_clc_memory_reason(int rc)
+enum smcr_reason smcr_clc_memory_reason(const struct smcr_conn *conn, int rc)
 {
-	return rc == -ENOMEM || rc == -ENOSPC ? SMCR_REASON_RMBE_EXHAUSTED : SMCR_REASON_INTERNAL;
+	if (rc == -ENOMEM || rc == -ENOSPC)
+		return SMCR_REASON_RMBE_EXHAUSTED;
+	smcr_log_peer(conn->engine, &conn->params.peer, LOG_WARNING, "buffers",
+		      "a connection gets no buffers: %s", strerror(-rc));
+	return SMCR_REASON_INTERNAL;
 }

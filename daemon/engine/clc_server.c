@@ -250,7 +250,7 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn, struct smc
 				  link->mtu);
 	rc = smcr_clc_take_memory(conn);
 	if (rc)
-		return smcr_clc_memory_reason(rc);
+		return smcr_clc_memory_reason(conn, rc);
 	conn->rx.element.slab->state = SMCR_SLAB_READY; /* CLC announces it (RKEY-12) */
 	smcr_conn_name_link(conn, link);
 	return SMCR_REASON_NONE;
@@ -290,7 +290,7 @@ static void subsequent_contact(struct smcr_conn *conn, struct smcr_lgr *lgr)
 	smcr_lgr_add_conn(lgr, conn);
 	int rc = smcr_clc_take_memory(conn);
 	if (rc) {
-		smcr_clc_decline(conn, smcr_clc_memory_reason(rc), false); /* LG-14 */
+		smcr_clc_decline(conn, smcr_clc_memory_reason(conn, rc), false); /* LG-14 */
 		return;
 	}
 	smcr_conn_name_link(conn, smcr_lgr_least_loaded(lgr)); /* RS-2, LG-17 */

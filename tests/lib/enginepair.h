@@ -110,6 +110,7 @@ struct pair_side {
 	/* faults: make the n-th next call fail, counted down; 0: none */
 	int fail_qp_create, fail_qp_connect, fail_qp_start, fail_mr_register, fail_mem_alloc,
 		fail_post;
+	int mr_error;               /* what fail_mr_register gives; 0: -ENOMEM */
 	bool keep_memory;           /* a part of an allocation cannot be given back */
 	enum smcr_reason refuse;    /* its connections must not use SMC-R */
 	uint32_t rcvbuf, sndbuf;    /* what its programs set */

@@ -264,7 +264,7 @@ static int op_mr_register(void *ctx, void *handle, void *addr, size_t len, bool 
 	struct pair_qp *qp = handle;
 	struct pair_mem *mem;
 	if (falls_due(&side->fail_mr_register))
-		return -ENOMEM;
+		return side->mr_error ? side->mr_error : -ENOMEM;
 	DL_SEARCH_SCALAR(side->mems, mem, addr, addr);
 	if (!mem || mem->len != len)
 		pair_violation("registration of memory that is not held");

@@ -32,8 +32,9 @@ enum scripted_outcome {
 };
 
 static struct script {
-	_Atomic int outcome; /* of smcr_conn_start(), raised before that returns */
-	_Atomic int decline; /* a fallback first sends 28 bytes (a Decline) on TCP */
+	_Atomic int outcome;     /* of smcr_conn_start(), raised before that returns */
+	_Atomic int start_error; /* what smcr_conn_start() returns instead; 0: nothing */
+	_Atomic int decline;     /* a fallback first sends 28 bytes (a Decline) on TCP */
 	_Atomic int no_sharing;
 	_Atomic int administrator; /* the test's own user is an administrator */
 	_Atomic int capable;       /* peers are assumed to speak SMC-R */
@@ -146,6 +147,8 @@ int smcr_conn_start(struct smcr_engine *engine, const struct smcr_conn_params *p
 		    struct smcr_conn **ret_conn)
 {
 	(void)engine;
+	if (script->start_error)
+		return script->start_error;
 	struct smcr_conn *conn = calloc(1, sizeof(*conn));
 	conn->user = params->user;
 	conn->tx = mmap(NULL, 2 * RING, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -407,6 +407,25 @@ static void a_daemon_without_descriptors_refuses_at_once(void **state)
 	daemon_stop(&daemon);
 }
 
+/* The reason is an internal error, of which the log says more. */
+static void what_cannot_be_begun_is_in_the_log(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	char byte;
+	daemon_start(&daemon);
+	script->start_error = -EIO;
+	struct tcp tcp = promised_tcp();
+	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	assert_int_equal(recv(pair, &byte, 1, 0), -1);
+	assert_int_equal(errno, ECONNRESET);
+	assert_int_equal(script->warnings, 1);
+	script->start_error = 0;
+	close(pair);
+	close_tcp(&tcp);
+	daemon_stop(&daemon);
+}
+
 static struct rdv_option *flipped;
 static atomic_bool flipped_enough;
 
@@ -594,6 +613,7 @@ int main(void)
 		cmocka_unit_test(nobody_can_foretell_the_address),
 		cmocka_unit_test(a_fallback_opens_the_gate),
 		cmocka_unit_test(a_second_sender_ends_the_connection),
+		cmocka_unit_test(what_cannot_be_begun_is_in_the_log),
 		cmocka_unit_test(both_sides_agree_while_the_policy_changes),
 	};
 	return cmocka_run_group_tests(tests, setup_group, NULL);

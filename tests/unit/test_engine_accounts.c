@@ -80,7 +80,7 @@ static uint32_t join(struct crowd *crowd, uint32_t uid, uint8_t peer, uint32_t r
 	smcr_lgr_add_conn(pair_lgr(crowd->pair, S), conn);
 	int rc = smcr_clc_take_memory(conn);
 	if (rc) {
-		assert_int_equal(smcr_clc_memory_reason(rc), SMCR_REASON_RMBE_EXHAUSTED);
+		assert_int_equal(smcr_clc_memory_reason(conn, rc), SMCR_REASON_RMBE_EXHAUSTED);
 		smcr_conn_free(conn);
 		return 0;
 	}

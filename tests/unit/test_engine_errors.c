@@ -118,6 +118,31 @@ static void resources_fail(void **state)
 	PROVES("ERR-1 ERR-2 GEN-4 RV-14 RMB-12 LG-14");
 }
 
+/** What is told as an internal error has a line in the log that says more. */
+static void internal_errors_are_logged(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		for (int existing = 0; existing < 2; existing++) {
+			TRIES("side %d, existing %d", side, existing);
+			struct pair *pair = pair_new(NULL, NULL, 1, 1);
+			/* its element has to come from a new RMB */
+			if (existing)
+				pair_connected(pair);
+			pair->side[side].rcvbuf = existing ? 512 << 10 : 0;
+			pair->side[side].mr_error = -EIO;
+			pair->side[side].fail_mr_register = 1;
+			int c = pair_connect(pair, C);
+			pair_run(pair, 40 * SECOND);
+			both_fell_back(pair, c);
+			assert_int_equal(pair_end(pair, c, side)->last.reason,
+					 SMCR_REASON_INTERNAL);
+			assert_non_null(strstr(pair->side[side].log_line,
+					       "a connection gets no buffers: Input/output error"));
+			pair_free(pair);
+		}
+}
+
 static void no_device(void **state)
 {
 	(void)state;
@@ -1076,6 +1101,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(resources_fail),
+		cmocka_unit_test(internal_errors_are_logged),
 		cmocka_unit_test(no_device),
 		cmocka_unit_test(refused_by_the_host),
 		cmocka_unit_test(no_chasing),
