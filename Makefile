@@ -175,11 +175,21 @@ $(B)/obj/tests/unit/%.o $(B)/obj/tests/preload/%.o $(B)/obj/tests/libsmcr/%.o: C
 SKELETONS := $(patsubst daemon/rendezvous/bpf/%.bpf.c,$(B)/gen/%.skel.h,$(wildcard daemon/rendezvous/bpf/*.bpf.c))
 $(call obj,$(wildcard daemon/rendezvous/*.c)): $(SKELETONS)
 
-$(B)/gen/%.skel.h: daemon/rendezvous/bpf/%.bpf.c | $(B)/has-tools
+$(call obj,tests/tools/foreign_bpf.c): $(B)/gen/foreign.skel.h
+
+define skeleton
 	@mkdir -p $(@D)
 	$(call say,BPF)$(CLANG) -g -O2 -Wall -Werror -target bpf -ffreestanding -ffile-prefix-map="$(CURDIR)=." -I. -I/usr/include/$(shell $(CC) -dumpmachine) \
 		-MMD -MP -MT $@ -c $< -o $(B)/gen/$*.bpf.o
 	$(call say,GEN)$(BPFTOOL) gen skeleton $(B)/gen/$*.bpf.o name $* > $@
+endef
+
+$(B)/gen/%.skel.h: daemon/rendezvous/bpf/%.bpf.c | $(B)/has-tools
+	$(skeleton)
+
+# Other people's BPF programs, for tests.
+$(B)/gen/%.skel.h: tests/tools/bpf/%.bpf.c | $(B)/has-tools
+	$(skeleton)
 
 define archive
 $(1): $(call obj,$(2))

@@ -51,6 +51,7 @@ static uint32_t judge_option(const struct conn *conn, const struct rdv_option_st
 	switch (state->negotiated) {
 	case IPC_NEGOTIATED_UNKNOWN:
 	case IPC_NEGOTIATED_UNCLAIMED: return SMCR_REASON_NOT_CLAIMED;
+	case IPC_NEGOTIATED_DOUBTFUL: /* the library has found no Proposal */
 	case IPC_NEGOTIATED_NO:
 		return state->reason != SMCR_REASON_NONE ? state->reason : SMCR_REASON_PEER_NO_SMC;
 	case IPC_NEGOTIATED_YES: break;

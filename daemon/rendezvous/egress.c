@@ -63,43 +63,51 @@ static uint64_t total(const struct egress *egress, enum egress_kind kind)
 	return egress->before[kind] + rdv_refused_total(&now);
 }
 
-static void detach(struct egress *egress)
+/* With the BPF programs of the guard its counts go. */
+static void close_guard(struct egress *egress)
 {
-	for (int i = 0; i < NUM_EGRESS_KINDS; i++) {
-		egress->before[i] = total(egress, (enum egress_kind)i);
-		egress->errors[i][0] = '\0';
-	}
+	egress->before[EGRESS_ROCE] = total(egress, EGRESS_ROCE);
 	rdv_guard_close(egress->guard);
-	rdv_gate_close(egress->gate);
 	egress->guard = NULL;
-	egress->gate = NULL;
 }
 
-static void attach(struct egress *egress)
+/* The gate looks at handshakes too, so it is there in any case. */
+static void open_gate(struct egress *egress)
 {
-	char *roce = egress->errors[EGRESS_ROCE], *clc = egress->errors[EGRESS_CLC];
-	if (!egress->guard && rdv_guard_open(egress->cgroup, &egress->guard, roce) == 0)
-		roce[0] = '\0';
+	char *error = egress->errors[EGRESS_CLC];
 	if (!egress->gate && egress->option &&
-	    rdv_gate_open(egress->cgroup, egress->option, &egress->gate, clc) == 0)
-		clc[0] = '\0';
+	    rdv_gate_open(egress->cgroup, egress->option, &egress->gate, error) == 0)
+		error[0] = '\0';
+}
+
+static void open_guard(struct egress *egress)
+{
+	char *error = egress->errors[EGRESS_ROCE];
+	if (!egress->guard && rdv_guard_open(egress->cgroup, &egress->guard, error) == 0)
+		error[0] = '\0';
 }
 
 void egress_free(struct egress *egress)
 {
 	if (!egress)
 		return;
-	detach(egress);
+	rdv_guard_close(egress->guard);
+	rdv_gate_close(egress->gate);
 	free(egress);
 }
 
 void egress_set(struct egress *egress, bool wanted)
 {
 	egress->wanted = wanted;
-	if (wanted)
-		attach(egress);
-	else
-		detach(egress);
+	open_gate(egress);
+	rdv_gate_guard(egress->gate, wanted);
+	if (wanted) {
+		open_guard(egress);
+		return;
+	}
+	close_guard(egress);
+	for (int i = 0; i < NUM_EGRESS_KINDS; i++)
+		egress->errors[i][0] = '\0';
 }
 
 void egress_get_view(const struct egress *egress, struct egress_view *ret_view)

@@ -3,7 +3,8 @@
  * @file egress.h
  * Keeps ordinary users of this host from sending two things while `egress_guard` is yes: packets to
  * UDP port 4791 (guard.h), and CLC messages on sockets for which the SMC-R option was sent
- * (gate.h). Each of the two works without the other.
+ * (gate.h). Each of the two works without the other. The gate also sees whether the option really
+ * leaves, and does that in any case.
  */
 #ifndef SMCRD_RENDEZVOUS_EGRESS_H
 #define SMCRD_RENDEZVOUS_EGRESS_H

@@ -23,6 +23,8 @@ static int load(struct rdv_gate *gate, int cgroup, const struct rdv_option *opti
 	if (r == 0)
 		r = bpf_map__reuse_fd(gate->skel->maps.spoken, source.spoken);
 	if (r == 0)
+		r = bpf_map__reuse_fd(gate->skel->maps.synacks, source.synacks);
+	if (r == 0)
 		r = gate__load(gate->skel);
 	if (r < 0)
 		return attach_failed("", ATTACH_LOAD, r, text);
@@ -55,6 +57,12 @@ void rdv_gate_close(struct rdv_gate *gate)
 		return;
 	gate__destroy(gate->skel);
 	free(gate);
+}
+
+void rdv_gate_guard(struct rdv_gate *gate, bool guards)
+{
+	if (gate)
+		gate->skel->bss->guards = guards;
 }
 
 struct rdv_refused rdv_gate_refused(const struct rdv_gate *gate)

@@ -30,9 +30,10 @@ _Static_assert(IPC_SOL_SMCR == 0x534d4352 && IPC_SO_CLAIM == 1 && IPC_SO_NEGOTIA
 		       IPC_SO_REASON == 3 && IPC_SO_BAR == 4 && IPC_SO_STANDS_STILL == 5 &&
 		       IPC_NEGOTIATED_UNKNOWN == 0 && IPC_NEGOTIATED_YES == 1 &&
 		       IPC_NEGOTIATED_NO == 2 && IPC_NEGOTIATED_UNCLAIMED == 3 &&
-		       IPC_PROMISE_MARK == 113 && IPC_SO_PLAIN == 6 && IPC_SO_SPOKEN == 7 &&
-		       IPC_SO_UNASKED == 8 && IPC_UNASKED_MAX == SMCR_UNASKED_MAX &&
-		       IPC_SO_ADDRESS == 9 && IPC_SO_SERVING == 10,
+		       IPC_NEGOTIATED_DOUBTFUL == 4 && IPC_PROMISE_MARK == 113 &&
+		       IPC_SO_PLAIN == 6 && IPC_SO_SPOKEN == 7 && IPC_SO_UNASKED == 8 &&
+		       IPC_UNASKED_MAX == SMCR_UNASKED_MAX && IPC_SO_ADDRESS == 9 &&
+		       IPC_SO_SERVING == 10,
 	       "numbers.h has other numbers");
 
 _Static_assert(sizeof(struct smcr_claim) == sizeof(struct ipc_claim) &&
@@ -556,7 +557,8 @@ int rdv_option_own_address(struct rdv_option *option, const struct smcr_addr *ad
 struct rdv_gate_source rdv_option_gate_source(const struct rdv_option *option)
 {
 	return (struct rdv_gate_source){ .socks = bpf_map__fd(option->skel->maps.socks),
-					 .spoken = bpf_map__fd(option->skel->maps.spoken) };
+					 .spoken = bpf_map__fd(option->skel->maps.spoken),
+					 .synacks = bpf_map__fd(option->skel->maps.synacks) };
 }
 
 /* ---- connections that stay plain TCP */

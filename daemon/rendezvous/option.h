@@ -189,11 +189,11 @@ int rdv_option_own_address(struct rdv_option *option, const struct smcr_addr *ad
 /** An address in the format of rules and BPF programs. */
 struct smcr_addr16 rdv_addr16(const struct smcr_addr *addr);
 
-/* ---- who may speak CLC: daemon/rendezvous/gate.h */
+/* ---- what leaves claimed sockets: daemon/rendezvous/gate.h */
 
 /** The BPF maps that gate.c uses. The option keeps the descriptors. */
 struct rdv_gate_source {
-	int socks, spoken;
+	int socks, spoken, synacks;
 };
 
 struct rdv_gate_source rdv_option_gate_source(const struct rdv_option *option);

@@ -217,6 +217,15 @@ static bool take_older(const struct incoming *in, bool known)
 	return stays_tcp(in, NULL, reason);
 }
 
+/* Only the peer's first bytes tell whether it was promised SMC-R. */
+static bool take_doubtful(const struct incoming *in)
+{
+	if (pre_promise_stands(in->listener, in->fd))
+		return hand_over(in, true);
+	pre_tell_plain(in->fd, SMCR_REASON_OPTION_REMOVED, true);
+	return stays_tcp(in, NULL, SMCR_REASON_OPTION_REMOVED);
+}
+
 /* The call wants plain TCP. The listener may have had another policy at the handshake: then the
  * peer expects CLC and is declined. */
 static bool take_plain(const struct incoming *in, int negotiated)
@@ -242,6 +251,7 @@ static bool take(const struct incoming *in)
 		return hand_over(in, true);
 	case IPC_NEGOTIATED_NO: return stays_tcp(in, NULL, pre_negotiated_reason(in->fd));
 	case IPC_NEGOTIATED_UNCLAIMED: return take_older(in, true);
+	case IPC_NEGOTIATED_DOUBTFUL: return take_doubtful(in);
 	case IPC_NEGOTIATED_UNKNOWN: return take_older(in, false);
 	case -ENOPROTOOPT:
 	case -EOPNOTSUPP:

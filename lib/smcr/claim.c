@@ -84,7 +84,8 @@ int pre_negotiated(int fd)
 	switch (value) {
 	case IPC_NEGOTIATED_YES:
 	case IPC_NEGOTIATED_NO:
-	case IPC_NEGOTIATED_UNCLAIMED: return value;
+	case IPC_NEGOTIATED_UNCLAIMED:
+	case IPC_NEGOTIATED_DOUBTFUL: return value;
 	default: return IPC_NEGOTIATED_UNKNOWN;
 	}
 }

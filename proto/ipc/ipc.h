@@ -440,6 +440,9 @@ enum ipc_negotiated {
 	/** Plain TCP: the listener's claim was taken back before the handshake ended, and the peer
 	 * was not promised SMC-R. */
 	IPC_NEGOTIATED_UNCLAIMED = 3,
+	/** The peer may have been promised SMC-R, or not: of the SYN-ACKs some have left with the
+	 * option and some without. Its first bytes tell. */
+	IPC_NEGOTIATED_DOUBTFUL = 4,
 };
 
 #endif

@@ -190,6 +190,13 @@ static struct reason of_ours(enum smcr_reason code)
 	case SMCR_REASON_DRAINING:
 		return (struct reason){ "draining", "smcrd takes no new SMC-R connections: an "
 						    "operator has it drained (smcrctl drain)" };
+	case SMCR_REASON_OPTION_REMOVED:
+		return (struct reason){
+			"option-removed",
+			"another BPF program of this host, or its firewall, has kept the SMC "
+			"option "
+			"out of the TCP handshake: smcrctl doctor names such programs"
+		};
 	case SMCR_REASON_OWN_HOST:
 		return (struct reason){ "own-host",
 					"both ends are on this host, where RDMA gains nothing" };

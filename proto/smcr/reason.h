@@ -57,6 +57,7 @@ enum smcr_reason {
 	SMCR_REASON_NO_DESCRIPTORS = 0x0a000011,
 	SMCR_REASON_NO_DAEMON = 0x0a000012, /* promised in the handshake, and nobody is there */
 	SMCR_REASON_DRAINING = 0x0a000013,  /* an operator wants no new ones (smcrctl drain) */
+	SMCR_REASON_OPTION_REMOVED = 0x0a000014, /* this host has taken the TCP option out */
 	/* what this host steers by (smcrctl policy) */
 	SMCR_REASON_OWN_HOST = 0x0a000020,
 	SMCR_REASON_SHORT_CONNECTIONS = 0x0a000021,

@@ -266,3 +266,125 @@ falls_back() {
 		on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 3000000 --way "$way" --half-close
 	done
 }
+
+# foreign_start HOST: attach somebody else's BPF program to that host, which does nothing yet.
+foreign_start() {
+	talk_start foreign "$1" "$HOSTS_BUILD/tests/tools/foreign_bpf"
+	[ "$(talk_hear foreign)" = ready ]
+}
+
+# greeter: a server on host a, port 7002, that speaks first
+greeter() {
+	cat >"$HOSTS_DIR/greeter.py" <<-'EOF'
+		import socket, sys
+		with socket.create_server((sys.argv[1], 7002)) as listener:
+		    while True:
+		        s = listener.accept()[0]
+		        with s:
+		            s.sendall(b"welcome")
+		            s.sendall(s.recv(100))
+	EOF
+	start_on a "$RUN" python3 "$HOSTS_DIR/greeter.py" "$SERVER"
+	until_true 10 tcp_listens a 7002
+}
+
+# both_orders: a client that speaks first, and one that is greeted, exchange bytes with host a
+both_orders() {
+	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
+	on b "$RUN" python3 - "$SERVER" <<-'EOF'
+		import socket, sys
+		with socket.create_connection((sys.argv[1], 7002)) as s:
+		    assert s.recv(100) == b"welcome"
+		    s.sendall(b"hello")
+		    assert s.recv(100) == b"hello"
+		    assert s.recv(100) == b""
+	EOF
+}
+
+# reasons HOST ROLE: print the reasons of the connections that were plain TCP from their handshake on, each once
+reasons() {
+	show "$1" connection "[.[] | select(.role == \"$2\" and .mode == \"tcp\") | .fallback_reason] | unique | join(\" \")"
+}
+
+@test "somebody else's BPF program drops the option: plain TCP, whoever speaks first, and the host that did it says so" {
+	local at host
+	two_daemons
+	echo_server_on_a "$RUN"
+	greeter
+	both_orders
+	until_true 5 shows b connection '[.[] | select(.mode == "smcr")] | length == 2'
+	foreign_start a
+	for at in 4000 8000 ffffffff; do # the room for the option, the option, everything
+		tell foreign "zero $at"
+		both_orders
+	done
+	until_true 5 shows a connection '[.[] | select(.mode == "tcp")] | length == 6'
+	[ "$(reasons a server)" = option-removed ]
+	until_true 5 shows b connection '[.[] | select(.mode == "tcp")] | length == 6'
+	[ "$(reasons b client)" = peer-no-smc ]
+	talk_kill foreign
+	hosts_down
+
+	hosts_up 1500
+	for host in a b; do
+		echo 'egress_guard = no' >"$HOSTS_DIR/$host.conf"
+		smcrd_start "$host"
+	done
+	echo_server_on_a "$RUN"
+	greeter
+	foreign_start b
+	for at in 4000 8000 ffffffff; do
+		tell foreign "zero $at"
+		both_orders
+	done
+	until_true 5 shows b connection '[.[] | select(.mode == "tcp")] | length == 6'
+	[ "$(reasons b client)" = option-removed ]
+	shows b info '.skipped_peers == []'
+}
+
+# drop_at HOST FILTER: the host drops TCP packets with port 7001 that come in; counted
+drop_at() {
+	on "$1" nft -f - <<-END
+		table ip lose { chain in {
+			type filter hook input priority 0; tcp $2 counter drop; }; }
+	END
+}
+
+dropped_at() {
+	[ "$(on "$1" nft list table ip lose | sed -n 's/.*packets \([0-9]*\).*/\1/p')" -ge "$2" ]
+}
+
+@test "a SYN-ACK has the option and the next one has not: the client's first bytes tell the server which of them came" {
+	two_patient_daemons
+	echo_server_on_a "$RUN"
+	foreign_start a
+	# the first one comes, and the server's kernel does not hear of it before it has sent another one
+	drop_at a 'dport 7001 tcp flags & (syn | ack) == ack'
+	capture_start a eth0 first tcp src port 7001
+	start_on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
+	CLIENT_PID=$!
+	until_true 10 synacks first 1
+	tell foreign 'zero 8000'
+	until_true 20 synacks first 2
+	on a nft delete table ip lose
+	wait "$CLIENT_PID"
+	capture_stop first
+	until_true 5 shows b connection 'any(.mode == "smcr" and .rx_bytes == 100000)'
+
+	# the first one is lost
+	tell foreign 'zero 0'
+	drop_at b 'sport 7001 tcp flags & (syn | ack) == syn | ack'
+	start_on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
+	CLIENT_PID=$!
+	until_true 10 dropped_at b 1
+	tell foreign 'zero 8000'
+	on b nft delete table ip lose
+	wait "$CLIENT_PID"
+	until_true 5 shows a connection 'any(.role == "server" and .mode == "tcp" and .fallback_reason == "option-removed")'
+	until_true 5 shows b connection 'any(.role == "client" and .mode == "tcp" and .fallback_reason == "peer-no-smc")'
+}
+
+# synacks NAME N: has the capture so many SYN-ACKs?
+synacks() {
+	[ "$(capture_fields "$1" 'tcp.flags.syn == 1' frame.number | wc -l)" -ge "$2" ]
+}

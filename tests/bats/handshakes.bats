@@ -95,6 +95,28 @@ asks() {
 	[ -z "$(capture_fields wire 'tcp.flags.ack == 1 && tcp.option_kind == 254' frame.number)" ]
 }
 
+@test "a SYN with the option and data (Fast Open): the SYN-ACK has no option, and the data is the program's" {
+	# accepts data without a cookie, at all listeners
+	on b sysctl -qw net.ipv4.tcp_fastopen=0x602
+	# the kernel of the other host knows nothing of this connection
+	on a nft -f - <<-'END'
+		table ip filter { chain out {
+			type filter hook output priority 0; tcp flags rst drop; }; }
+	END
+	serve 7001 claim
+	capture_start b eth0 wire tcp port 7001
+	on a python3 "$BATS_TEST_DIRNAME/raw_syn.py" 10.77.0.1 40001 10.77.0.2 7001 "$OPTION" '' hello
+	tell server accept
+	tell server negotiated 'ok no'
+	tell server reason 'ok 3060000'
+	tell server receive 'ok hello'
+	# SYN-ACKs are repeated until it is acknowledged
+	until_true 10 at_least 2 wire synack
+	capture_stop wire
+	[ "$(capture_fields wire 'tcp.flags.ack == 1' tcp.ack_raw | sort -u)" = 1006 ] # of the data too
+	bare_answer wire
+}
+
 @test "a listener that defers accept() until data comes: both ends agree, also when the SYN-ACK is repeated" {
 	tell server 'socket tcp'
 	tell server claim

@@ -85,12 +85,12 @@ static int claim_to_connect(void)
 
 static int negotiated(const char **ret_text)
 {
-	static const char *const names[] = { "unknown", "yes", "no", "unclaimed" };
+	static const char *const names[] = { "unknown", "yes", "no", "unclaimed", "doubtful" };
 	int value = -1;
 	socklen_t len = sizeof(value);
 	if (getsockopt(fd, IPC_SOL_SMCR, IPC_SO_NEGOTIATED, &value, &len) < 0)
 		return -1;
-	*ret_text = value >= 0 && value <= 3 && len == sizeof(value) ? names[value] : "nonsense";
+	*ret_text = value >= 0 && value <= 4 && len == sizeof(value) ? names[value] : "nonsense";
 	return 0;
 }
 

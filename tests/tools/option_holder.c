@@ -2,10 +2,9 @@
 /*
  * Stands in for the daemon in tests of the TCP option. It opens the option, prints "ready", then
  * carries out one command a line from standard input and answers each with one line. It ends at the
- * end of its input. Until then its heartbeat shows that it runs, as the daemon's does.
- *   skip ADDR[,PORT] SECONDS REASON... | unskip ADDR[,PORT] | skipped | hold REASON_CODE
- *   exclude ADDR/LEN | include ADDR/LEN
- *   plain | plain-counts
+ * end of its input. Until then its heartbeat shows that it runs, as the daemon's does. With
+ * --no-gate it does not see what really leaves. skip ADDR[,PORT] SECONDS REASON... | unskip
+ * ADDR[,PORT] | skipped | hold REASON_CODE exclude ADDR/LEN | include ADDR/LEN plain | plain-counts
  */
 #include <arpa/inet.h>
 #include <poll.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/host/log.h"
+#include "daemon/rendezvous/gate.h"
 #include "daemon/rendezvous/option.h"
 #include "daemon/rendezvous/tally.h"
 #include "tests/lib/option.h"
@@ -132,14 +132,21 @@ static void wait_for_line(struct rdv_option *option)
 	rdv_option_beat(option); /* before the answer, after which the test goes on */
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	struct rdv_option *option;
+	struct rdv_gate *gate = NULL;
 	char text[RDV_TEXT_MAX], line[256];
 	log_open(LOG_DEBUG, false);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	setvbuf(stdin, NULL, _IONBF, 0);
 	if (option_open(&option, text) < 0) {
+		fprintf(stderr, "%s\n", text);
+		return 1;
+	}
+	int cgroup = attach_root();
+	if (!(argc > 1 && !strcmp(argv[1], "--no-gate")) &&
+	    rdv_gate_open(cgroup, option, &gate, text) < 0) {
 		fprintf(stderr, "%s\n", text);
 		return 1;
 	}
@@ -152,6 +159,7 @@ int main(void)
 	for (wait_for_line(option); fgets(line, sizeof(line), stdin); wait_for_line(option))
 		obey(option, line);
 	rdv_tally_close(tally);
+	rdv_gate_close(gate);
 	rdv_option_close(option);
 	return 0;
 }

@@ -314,6 +314,7 @@ static void open_rooms(struct event_base *base, const char *path, const struct s
 		fprintf(stderr, "# %s\n", text);
 		_exit(1);
 	}
+	rdv_gate_guard(daemon_gate, with_gate);
 	if (cgroup >= 0)
 		close(cgroup);
 	conns_config.option = config.option = daemon_option;

@@ -38,6 +38,8 @@ static int open_gate(void)
 	int r = rdv_gate_open(cgroup, option, &gate, text);
 	if (r < 0)
 		print_error("%s\n", text);
+	else
+		rdv_gate_guard(gate, true);
 	if (cgroup >= 0)
 		close(cgroup);
 	return r;

@@ -95,8 +95,8 @@ static __always_inline void reserve_in_syn(struct bpf_sock_ops *ctx)
 		offer_no_more(sock, SMCR_REASON_NO_DAEMON);
 		return;
 	}
-	if (bpf_reserve_hdr_opt(ctx, OPTION_LEN, 0) < 0)
-		sock->reason = SMCR_REASON_SOCKET_OPTION;
+	/* If there is no room, other BPF programs have taken it for options of theirs. */
+	bpf_reserve_hdr_opt(ctx, OPTION_LEN, 0);
 }
 
 /* TCPO-2: each SYN has the option, repeated ones too. */
@@ -123,6 +123,26 @@ static __always_inline void write_in_syn(struct bpf_sock_ops *ctx)
 
 /* ---- the SYN-ACK */
 
+/* No SYN was written with the option, and nothing here was against it. Other BPF programs may have
+ * answered a callback with 0, switched it off (bpf_sock_ops_cb_flags_set()), or taken the room; so
+ * may a signature. With TCP_REPAIR there was no handshake, and there is no packet to look at. */
+static __always_inline __u32 why_unsent(struct bpf_sock_ops *ctx)
+{
+	bool repaired = look_for_option(ctx, 0) == -EPERM;
+	return repaired || is_signed(ctx, 0) ? SMCR_REASON_SOCKET_OPTION
+					     : SMCR_REASON_OPTION_REMOVED;
+}
+
+/* A SYN was written with the option: did the peer agree (TCPO-5)? Judged by the peer's own packet
+ * (TCPO-6). */
+static __always_inline __u32 active_outcome(struct bpf_sock_ops *ctx, const struct smcr_sock *sock)
+{
+	if (has_option(ctx, 0))
+		return 0;
+	return sock->flags & SMCR_SOCK_STRIPPED ? SMCR_REASON_OPTION_REMOVED
+						: SMCR_REASON_PEER_NO_SMC;
+}
+
 /* Also counts a connection that the library has left on TCP while it was being made
  * (step_aside()). */
 static __always_inline void on_active_established(struct bpf_sock_ops *ctx)
@@ -133,10 +153,10 @@ static __always_inline void on_active_established(struct bpf_sock_ops *ctx)
 	if (!sock || !(sock->flags & SMCR_SOCK_CLAIMED))
 		return;
 	__u32 reason = sock->reason;
-	if (sock->flags & SMCR_SOCK_SENT) /* TCPO-5, judged by the peer's own packet (TCPO-6) */
-		reason = has_option(ctx, 0) ? 0 : SMCR_REASON_PEER_NO_SMC;
+	if (sock->flags & SMCR_SOCK_SENT)
+		reason = active_outcome(ctx, sock);
 	else if (!reason)
-		reason = SMCR_REASON_INTERNAL;
+		reason = why_unsent(ctx);
 	settle(sock, SMCR_SOCK_CLIENT, reason);
 	switch_off(ctx, sock);
 	if (reason)

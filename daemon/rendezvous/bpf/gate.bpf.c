@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which programs may send CLC. A peer that was promised SMC-R takes the bytes on the TCP connection
+ * What leaves claimed sockets: the handshakes' packets, with or without the option (leaving.h), and
+ * which programs may send CLC.
+ *
+ * A peer that was promised SMC-R takes the bytes on the TCP connection
  * as CLC of this host, and CLC has no authentication. So on a socket with such a promise only three
  * kinds of bytes pass: messages that smcrd has announced (IPC_SO_SPOKEN), a Decline that harms
  * nobody (the library sends one if smcrd does not take the connection), and bytes that are no CLC
@@ -19,19 +22,13 @@
 #include <bpf/bpf_helpers.h>
 #include <stdbool.h>
 
+#include "daemon/rendezvous/bpf/leaving.h"
+#include "daemon/rendezvous/bpf/packet.h"
 #include "daemon/rendezvous/bpf/refused.h"
 #include "daemon/rendezvous/bpf/smcr.h"
 #include "daemon/rendezvous/bpf/socks.h"
 
-#define ETH_P_IP         0x0800
-#define ETH_P_IPV6       0x86DD
-#define IPPROTO_HOPOPTS  0
-#define IPPROTO_TCP      6
-#define IPPROTO_ROUTING  43
-#define IPPROTO_DSTOPTS  60
-#define IPV6_HEADER      40
-#define IPV6_HEADERS_MAX 4 /* extension headers that are skipped */
-#define TCP_URG          0x20
+#define TCP_URG 0x20
 
 /* proto/smcr/clc.h, which needs libc headers. */
 #define CLC_HEADER      8
@@ -41,6 +38,9 @@
 #define CLC_DECLINE_V2  44
 #define CLC_OUT_OF_SYNC 0x08 /* bit of the header's last byte */
 
+/* Does the daemon want users to be kept from CLC (egress_guard in smcrd.conf)? */
+bool guards;
+
 /* The part of the socket's stream that a packet has. */
 struct piece {
 	__u32 at; /* offset in the packet */
@@ -49,67 +49,19 @@ struct piece {
 	bool urgent;  /* a byte is urgent, so the peer may skip it */
 };
 
-static __always_inline bool is_extension(__u8 next)
-{
-	return next == IPPROTO_HOPOPTS || next == IPPROTO_ROUTING || next == IPPROTO_DSTOPTS;
-}
-
-enum sight {
-	SEEN,
-	NOTHING, /* no byte of the stream, or no TCP packet, as after IPsec */
-	HIDDEN,  /* there may be bytes that cannot be read here */
-};
-
-/* @param ret_at offset of the TCP header */
-static __always_inline enum sight find_tcp6(struct __sk_buff *skb, __u32 *ret_at)
-{
-	__u8 next, header[2];
-	__u32 at = IPV6_HEADER;
-	if (bpf_skb_load_bytes(skb, 6, &next, sizeof(next)))
-		return HIDDEN;
-	for (int i = 0; i < IPV6_HEADERS_MAX && is_extension(next); i++) {
-		if (bpf_skb_load_bytes(skb, at, header, sizeof(header)))
-			return HIDDEN;
-		next = header[0];
-		at += ((__u32)header[1] + 1) * 8;
-	}
-	*ret_at = at;
-	if (is_extension(next))
-		return HIDDEN;
-	return next == IPPROTO_TCP ? SEEN : NOTHING;
-}
-
-static __always_inline enum sight find_tcp(struct __sk_buff *skb, __u32 *ret_at)
-{
-	__u8 length, protocol;
-	if (skb->protocol == bpf_htons(ETH_P_IPV6))
-		return find_tcp6(skb, ret_at);
-	if (skb->protocol != bpf_htons(ETH_P_IP) ||
-	    bpf_skb_load_bytes(skb, 0, &length, sizeof(length)) ||
-	    bpf_skb_load_bytes(skb, 9, &protocol, sizeof(protocol)))
-		return HIDDEN;
-	*ret_at = (__u32)(length & 0xF) * 4;
-	return protocol == IPPROTO_TCP ? SEEN : NOTHING;
-}
-
 static __always_inline enum sight find_piece(struct __sk_buff *skb, __u32 first,
 					     struct piece *piece)
 {
-	__u8 length, flags;
-	__u32 sequence, tcp = 0;
-	enum sight sight = find_tcp(skb, &tcp);
+	struct tcp_packet packet;
+	enum sight sight = find_tcp(skb, &packet);
 	if (sight != SEEN)
 		return sight;
-	if (bpf_skb_load_bytes(skb, tcp + 4, &sequence, sizeof(sequence)) ||
-	    bpf_skb_load_bytes(skb, tcp + 12, &length, sizeof(length)) ||
-	    bpf_skb_load_bytes(skb, tcp + 13, &flags, sizeof(flags)))
-		return HIDDEN;
-	piece->at = tcp + (length >> 4) * 4;
-	if (piece->at >= skb->len)
+	if (packet.end >= skb->len)
 		return NOTHING;
-	piece->len = skb->len - piece->at;
-	piece->offset = bpf_ntohl(sequence) - first;
-	piece->urgent = flags & TCP_URG;
+	piece->at = packet.end;
+	piece->len = skb->len - packet.end;
+	piece->offset = packet.seq - first;
+	piece->urgent = packet.flags & TCP_URG;
 	return SEEN;
 }
 
@@ -232,9 +184,15 @@ int smcr_gate(struct __sk_buff *skb)
 	if (!sk)
 		return 1;
 	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, 0);
-	if (!sock || !(sock->flags & SMCR_SOCK_HELD))
+	if (!sock)
+		return sk->state == BPF_TCP_LISTEN ? judge_synack(skb, NULL) : 1;
+	if (!(sock->flags & (SMCR_SOCK_HELD | SMCR_SOCK_LISTED | SMCR_SOCK_OFFER)))
 		return 1;
-	return judge(skb, sk, sock);
+	if (sock->flags & SMCR_SOCK_LISTED)
+		return judge_synack(skb, sock);
+	if (sock->flags & SMCR_SOCK_OFFER)
+		look_at_syn(skb, sock);
+	return guards && sock->flags & SMCR_SOCK_HELD ? judge(skb, sk, sock) : 1;
 }
 
 char LICENSE[] SEC("license") = "MIT";

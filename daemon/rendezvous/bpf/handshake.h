@@ -18,6 +18,7 @@
 #include "daemon/rendezvous/bpf/numbers.h"
 #include "daemon/rendezvous/bpf/smcr.h"
 #include "daemon/rendezvous/bpf/socks.h"
+#include "proto/smcr/reason.h"
 
 /* @return what is known of the socket, claimed or not (as of barred ones); NULL: nothing */
 static __always_inline struct smcr_sock *any_storage_of(struct bpf_sock_ops *ctx)
@@ -66,8 +67,15 @@ static __always_inline void settle(struct smcr_sock *sock, __u32 role, __u32 rea
 	sock->negotiated = reason ? IPC_NEGOTIATED_NO : IPC_NEGOTIATED_YES;
 }
 
-/* After an outcome of 0. From now on the peer takes bytes as CLC until the rendezvous is over, so
- * gate.bpf.c lets only messages of smcrd pass. */
+/* The outcome of a server's handshake that the peer may take for either. */
+static __always_inline void settle_in_doubt(struct smcr_sock *sock)
+{
+	settle(sock, SMCR_SOCK_SERVER, SMCR_REASON_OPTION_REMOVED);
+	sock->negotiated = IPC_NEGOTIATED_DOUBTFUL;
+}
+
+/* After an outcome of 0, or in doubt. From now on the peer takes bytes as CLC until the rendezvous
+ * is over, so gate.bpf.c lets only messages of smcrd pass. */
 static __always_inline void hold(struct bpf_sock_ops *ctx, struct smcr_sock *sock)
 {
 	sock->first = ctx->snd_nxt;

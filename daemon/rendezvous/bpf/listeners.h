@@ -189,12 +189,12 @@ static __always_inline void remove_listener(struct smcr_listen_key *key, struct 
 
 /* Find the listeners at the address that the SYN came to, else those at all addresses.
  * @return their entry; NULL: none is claimed */
-static __always_inline const struct smcr_listen *find_listener(struct bpf_sock_ops *ctx)
+static __always_inline struct smcr_listen *find_listener(struct bpf_sock_ops *ctx)
 {
 	struct smcr_listen_key key;
 	local_addr(ctx, &key.local);
 	key.port = ctx->local_port;
-	const struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, &key);
+	struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, &key);
 	if (listen && listen->n > 0)
 		return listen;
 	__builtin_memset(&key.local, 0, sizeof(key.local));

@@ -41,6 +41,7 @@
 #define IPC_NEGOTIATED_YES       1
 #define IPC_NEGOTIATED_NO        2
 #define IPC_NEGOTIATED_UNCLAIMED 3
+#define IPC_NEGOTIATED_DOUBTFUL  4
 #define IPC_PROMISE_MARK         113
 
 #endif

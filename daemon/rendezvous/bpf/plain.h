@@ -158,6 +158,7 @@ static __always_inline bool is_reason_to_step_aside(__u32 reason)
 	case SMCR_REASON_LIMIT:
 	case SMCR_REASON_NO_DESCRIPTORS:
 	case SMCR_REASON_INTERNAL:
+	case SMCR_REASON_OPTION_REMOVED:
 	case SMCR_REASON_BARRED: return true;
 	default: return false;
 	}

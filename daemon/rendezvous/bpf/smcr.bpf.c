@@ -14,6 +14,7 @@
  *   plain.h         counts connections that stay plain TCP, and tells the daemon of them
  *   spoken.h        setsockopt(): smcrd announces its CLC messages
  *   tcp_option.h    the option itself, and finding options in a packet
+ *   leaving.h       in gate.bpf.c: what really leaves
  *   address.h       addresses of sockets
  *   caller.h        the process that calls setsockopt()
  *   socks.h         what is kept with each socket; gate.bpf.c uses it too

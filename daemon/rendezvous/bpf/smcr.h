@@ -28,6 +28,8 @@ enum {
 	SMCR_SOCK_FRESH = 1 << 11,      /* claimed, and no connect() has begun since */
 	SMCR_SOCK_UNASKED = 1 << 12,    /* IPC_SO_UNASKED was told of this handshake */
 	SMCR_SOCK_QUIET = 1 << 13,      /* LISTED, and its claim was withdrawn */
+	SMCR_SOCK_PASSED = 1 << 14,     /* SENT, and gate.bpf.c has seen a SYN with the option */
+	SMCR_SOCK_STRIPPED = 1 << 15,   /* SENT, and no SYN that it has seen had the option */
 };
 
 enum {
@@ -70,6 +72,25 @@ struct smcr_sock {
 	__u64 cookie; /* COUNTED: of the socket, as in struct smcr_plain */
 };
 
+/*
+ * What became of a handshake's SYN-ACKs in which write_in_synack() has put the option. By the time
+ * they leave, others may have taken it out: the kernel does if another BPF program answers the same
+ * callback with 0.
+ */
+enum {
+	SMCR_SYNACK_WRITTEN = 1 << 0,
+	SMCR_SYNACK_WITH = 1 << 1,    /* one has left with the option */
+	SMCR_SYNACK_WITHOUT = 1 << 2, /* one has left without */
+	SMCR_SYNACK_REFUSED =
+		1 << 3, /* nobody who speaks CLC would accept: no option from now on */
+};
+
+/** Names the handshake in packets and in the child socket. Unlike addresses and ports, translation
+ * of addresses (NAT) leaves these numbers alone. */
+struct smcr_synack_key {
+	__u32 seq, ack; /* host byte order, of the SYN-ACK */
+};
+
 /** Where a claimed listener listens; all-zero address: everywhere. */
 struct smcr_listen_key {
 	struct smcr_addr16 local;
@@ -93,7 +114,7 @@ struct smcr_listen {
 	__u32 over;
 	__u32 barred; /* how many of them are barred */
 	__u32 quiet;  /* how many of them are QUIET */
-	__u32 padding;
+	__u32 heard;  /* 1: a SYN-ACK that was asked for was seen here */
 	struct smcr_claimant by;
 	__u64 adopted;
 };
