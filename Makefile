@@ -215,7 +215,7 @@ $(B)/bin/smcrd: $(call obj,$(wildcard daemon/*.c)) $(ALL_LIBS)
 # It makes connections itself, by libsmcr's functions, and needs no library of ours to be found.
 $(B)/bin/smcrctl: $(call obj,$(SMCRCTL_SRCS) $(LIBSMCR_SRCS) $(CORE_SRCS)) $(PROTO_LIB)
 	@mkdir -p $(@D)
-	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(shell $(PKG_CONFIG) --libs jansson libisal ncursesw) -ldl
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(shell $(PKG_CONFIG) --libs jansson libbpf libisal ncursesw) -ldl
 
 $(B)/bin/smcr-run: $(call obj,$(SMCRRUN_SRCS)) $(PROTO_LIB)
 	@mkdir -p $(@D)
@@ -223,7 +223,7 @@ $(B)/bin/smcr-run: $(call obj,$(SMCRRUN_SRCS)) $(PROTO_LIB)
 
 # The preload library does not link libsmcr.so: it must load into any program, wherever the loader
 # looks for libraries, and programs that use libsmcr as well keep their policies apart from its own.
-CORE_OBJS := $(call obj,$(CORE_SRCS)) $(patsubst %.c,$(B)/pic/%.o,$(filter-out %/config_file.c,$(wildcard \
+CORE_OBJS := $(call obj,$(CORE_SRCS)) $(patsubst %.c,$(B)/pic/%.o,$(filter-out %/config_file.c %/cgroup_root.c,$(wildcard \
 	proto/ipc/*.c)) $(wildcard proto/smcr/clc*.c) proto/smcr/eid.c proto/smcr/reason.c proto/smcr/tcpopt.c)
 $(B)/lib/libsmcr-preload.so: $(call obj,$(PRELOAD_SRCS)) $(CORE_OBJS)
 	@mkdir -p $(@D)

@@ -16,11 +16,16 @@ static struct advice advice_of(uint32_t reason)
 {
 	switch (reason) {
 	case SMCR_REASON_PEER_NO_SMC:
-		return EITHER("start smcrd there, and the server under smcr-run; if both run so, "
-			      "'smcrctl policy' there shows a rule against this connection or a "
-			      "failure with this host ('smcrctl policy forget' there ends its "
-			      "effect), and 'smcrctl info' there whether smcrd is drained; or a "
-			      "middlebox removes TCP option 254");
+		return EITHER(
+			"start smcrd there, and the server under smcr-run; if both run so, "
+			"'smcrctl policy' there shows a rule against this connection or a "
+			"failure with this host ('smcrctl policy forget' there ends its "
+			"effect), 'smcrctl info' there whether smcrd is drained, and 'smcrctl "
+			"doctor' there whether another BPF program takes TCP option 254 out; or "
+			"a middlebox does");
+	case SMCR_REASON_OPTION_REMOVED:
+		return EITHER("'smcrctl doctor' as root names the BPF programs of others that see "
+			      "TCP handshakes; 'nft list ruleset' has the firewall's rules");
 	case SMCR_REASON_CONFIRM_LINK_FAILED:
 		return EITHER(
 			"let UDP port 4791 pass both ways, through the firewalls of both hosts and "

@@ -96,6 +96,9 @@ static void tell_tcp(struct check *check, int fd)
 	if (check_is_path(reason)) {
 		findings->subject = "firewall";
 		doctor_firewall(&check->doctor);
+	} else if (reason == SMCR_REASON_OPTION_REMOVED && !peer) {
+		findings->subject = "bpf-programs";
+		doctor_foreign(&check->doctor);
 	}
 }
 

@@ -13,21 +13,14 @@ static const struct {
 	const char *name;
 	void (*look)(struct doctor *doctor);
 } checks[] = {
-	{ "daemon", doctor_daemon },
-	{ "namespace", doctor_namespace },
-	{ "kernel", doctor_kernel },
-	{ "tcp-option", doctor_option },
-	{ "rnics", doctor_rnics },
-	{ "memory", doctor_memory },
-	{ "limits", doctor_limits },
-	{ "firewall", doctor_firewall },
-	{ "subnets", doctor_subnets },
-	{ "configuration", doctor_config },
-	{ "config-file", doctor_config_file },
-	{ "peers", doctor_peers },
-	{ "links", doctor_links },
-	{ "guard", doctor_guard },
-	{ "programs", doctor_programs },
+	{ "daemon", doctor_daemon },        { "namespace", doctor_namespace },
+	{ "kernel", doctor_kernel },        { "tcp-option", doctor_option },
+	{ "bpf-programs", doctor_foreign }, { "rnics", doctor_rnics },
+	{ "memory", doctor_memory },        { "limits", doctor_limits },
+	{ "firewall", doctor_firewall },    { "subnets", doctor_subnets },
+	{ "configuration", doctor_config }, { "config-file", doctor_config_file },
+	{ "peers", doctor_peers },          { "links", doctor_links },
+	{ "guard", doctor_guard },          { "programs", doctor_programs },
 	{ "system-bus", doctor_bus },
 };
 

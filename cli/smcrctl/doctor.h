@@ -6,6 +6,7 @@
  *
  *   doctor_daemon.c    does smcrd answer, in this network namespace, and of which version is it?
  *   doctor_kernel.c    the kernel, cgroup2, the TCP option
+ *   doctor_foreign.c   somebody else's BPF programs that see TCP handshakes
  *   doctor_rnics.c     RDMA devices and the interfaces behind them
  *   doctor_limits.c    memory, descriptors, users at a limit
  *   doctor_network.c   the firewall, and two interfaces on one network
@@ -45,6 +46,7 @@ void doctor_daemon(struct doctor *doctor);
 void doctor_namespace(struct doctor *doctor);
 void doctor_kernel(struct doctor *doctor);
 void doctor_option(struct doctor *doctor);
+void doctor_foreign(struct doctor *doctor);
 void doctor_rnics(struct doctor *doctor);
 void doctor_memory(struct doctor *doctor);
 void doctor_limits(struct doctor *doctor);

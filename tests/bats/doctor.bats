@@ -504,3 +504,48 @@ while True: time.sleep(1)'
 	[[ "$output" != *"port 22"* ]]
 	[[ "${lines[-1]}" == "ok: a connection to $SERVER port 80 uses SMC-R" ]]
 }
+
+# foreign_start NAME HOST [CGROUP]: attach somebody else's BPF program, which acts on that host only
+foreign_start() {
+	talk_start "$1" "$2" "$HOSTS_BUILD/tests/tools/foreign_bpf" "${@:3}"
+	[ "$(talk_hear "$1")" = ready ]
+}
+
+cgroup_gone() {
+	rmdir "$1"
+}
+
+@test "doctor names BPF programs of others that see handshakes; check does where they take the option out" {
+	local name='which is not smcrd'"'"'s, sees TCP handshakes of programs in the cgroup' cgroup
+	two_daemons
+	well a
+	foreign_start root a
+	run -0 smcrctl_on a -j doctor
+	jq -e '.doctor | map(select(.check == "bpf-programs" and .level == "ok" and
+		(.text | test("^BPF program [0-9]+ \\(foreign_sockops\\), '"$name"' /$")))) | length >= 1' <<<"$output"
+	# a cgroup in which nothing runs
+	cgroup=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
+	if [ -w "${cgroup:-/nonexistent}" ]; then
+		guard_start CGROUP_GUARD cgroup_gone cgroup_gone "$cgroup/$HOSTS_ID"
+		mkdir "$cgroup/$HOSTS_ID"
+		foreign_start child sw "$HOSTS_ID"
+		run -0 smcrctl_on a -j doctor
+		found ok bpf-programs "(foreign_sockops), $name /$HOSTS_ID"
+		talk_kill child
+		exec {CGROUP_GUARD}>&-
+	fi
+	# smcrctl is a program that loses the option
+	echo_server_on_a "$RUN"
+	foreign_start client b
+	tell client 'zero 8000'
+	run -1 smcrctl_on b check "$SERVER" 7001
+	[[ "$output" == *'problem: another BPF program of this host, or its firewall, has kept the SMC option out'* ]]
+	[[ "$output" == *"(foreign_sockops), $name /"* ]]
+	run -1 smcrctl_on b -j doctor
+	found problem bpf-programs 'has taken the SMC option out of their handshakes'
+	found warning bpf-programs "(foreign_sockops), $name /"
+	# a user is told that there is more to see
+	well b
+	run -1 as_user 12345 b -j doctor
+	found warning bpf-programs 'which BPF programs of others see TCP handshakes was not looked at'
+}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stands for a host's other BPF programs (foreign.bpf.c). It attaches its sock_ops program to the root of the
- * cgroup hierarchy, or to the cgroup that is named, and prints "ready". The program acts on the network
- * namespace that it was started in, and leaves all others alone. Then each line from standard input is
- * answered with "ok" and the value, if there is one. It ends at the end of its input, and with it all that
- * it has attached. OPS are bits of BPF_SOCK_OPS_.. in hexadecimal.
- *   zero OPS | flags OPS VALUE | option OPS BYTES | map OPS | mapped
- *   use msg|verdict                programs for sockets in the sockmap
+ * Stands for a host's other BPF programs (foreign.bpf.c). It attaches its sock_ops program to the
+ * root of the cgroup hierarchy, or to the cgroup of this path there, and prints "ready". The
+ * program acts on the network namespace that it was started in, and leaves all others alone. Then
+ * each line from standard input is answered with "ok" and the value, if there is one. It ends at
+ * the end of its input, and with it all that it has attached. OPS are bits of BPF_SOCK_OPS_.. in
+ * hexadecimal. zero OPS | flags OPS VALUE | option OPS BYTES | map OPS | mapped use msg|verdict
+ * programs for sockets in the sockmap
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -73,7 +73,9 @@ static struct foreign *load(int cgroup)
 int main(int argc, char **argv)
 {
 	char line[64];
-	int cgroup = argc > 1 ? open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC) : attach_root();
+	int cgroup = attach_root();
+	if (argc > 1)
+		cgroup = openat(cgroup, argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct foreign *skel = cgroup < 0 ? NULL : load(cgroup);
 	if (!skel) {
 		perror("cannot attach the BPF program");

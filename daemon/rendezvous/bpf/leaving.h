@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file leaving.h
- * Do SYN and SYN-ACK leave with the option that client.h and server.h have put in? Other BPF programs
- * and the firewall of this host come after those, and may have taken it out. The outcome of the
- * handshake has to be what the peer has seen.
+ * Do SYN and SYN-ACK leave with the option that client.h and server.h have put in? Other BPF
+ * programs and the firewall of this host come after those, and may have taken it out. The outcome
+ * of the handshake has to be what the peer has seen.
  *
- * The kernel shows each packet here once, before it is sent, and repeated ones again. Before Linux 6.6
- * it does not show SYN-ACKs over IPv6: there what was written counts.
+ * The kernel shows each packet here once, before it is sent, and repeated ones again. Before
+ * Linux 6.6 it does not show SYN-ACKs over IPv6: there what was written counts.
  */
 #ifndef SMCRD_RENDEZVOUS_BPF_LEAVING_H
 #define SMCRD_RENDEZVOUS_BPF_LEAVING_H
@@ -84,9 +84,9 @@ static __always_inline void look_at_syn(struct __sk_buff *skb, struct smcr_sock 
 /* ---- SYN-ACK */
 
 /*
- * Of any listener. While it was written only the address was known, where others may listen that are
- * not claimed, or no more (listeners.h). Here the listener itself is known. @param sock  what is known
- * of it; NULL: it was never claimed
+ * Of any listener. While it was written only the address was known, where others may listen that
+ * are not claimed, or no more (listeners.h). Here the listener itself is known. @param sock  what
+ * is known of it; NULL: it was never claimed
  * @return 0: the SYN-ACK must not leave. When it is repeated, it has no option
  */
 static __always_inline int judge_synack(struct __sk_buff *skb, const struct smcr_sock *sock)
@@ -103,7 +103,8 @@ static __always_inline int judge_synack(struct __sk_buff *skb, const struct smcr
 		*synack |= SMCR_SYNACK_WITHOUT;
 		return 1;
 	}
-	/* What was promised while the listener was claimed is repeated also when it no longer is. */
+	/* What was promised while the listener was claimed is repeated also when it no longer is.
+	 */
 	bool claimed = sock && (sock->flags & SMCR_SOCK_CLAIMED);
 	if (!claimed && !(*synack & SMCR_SYNACK_WITH)) {
 		*synack |= SMCR_SYNACK_REFUSED;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file packet.h
- * The TCP header of a packet that leaves, as gate.bpf.c sees it: from the IP header on, before it is
- * cut into segments or fragments.
+ * The TCP header of a packet that leaves, as gate.bpf.c sees it: from the IP header on, before it
+ * is cut into segments or fragments.
  */
 #ifndef SMCRD_RENDEZVOUS_BPF_PACKET_H
 #define SMCRD_RENDEZVOUS_BPF_PACKET_H
@@ -24,7 +24,7 @@
 #define TCP_HEADER       20
 
 struct tcp_packet {
-	__u32 seq, ack;    /* host byte order */
+	__u32 seq, ack;     /* host byte order */
 	__u32 options, end; /* offsets in the packet: of the options, and behind the header */
 	__u8 flags;
 };

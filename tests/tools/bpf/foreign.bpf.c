@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stands for other people's BPF programs on a host: sock_ops programs that answer callbacks with 0, set
- * the callbacks that they want and no others, add TCP options of their own, or put sockets into a
- * sockmap. Acts on one network namespace only. foreign_bpf.c loads it and says what it is to do.
+ * Stands for other people's BPF programs on a host: sock_ops programs that answer callbacks with 0,
+ * set the callbacks that they want and no others, add TCP options of their own, or put sockets into
+ * a sockmap. Acts on one network namespace only. foreign_bpf.c loads it and says what it is to do.
  */
 #include <linux/bpf.h>
 
@@ -13,13 +13,13 @@
 const volatile __u64 netns_cookie;
 
 /* What to do, at the callbacks (BPF_SOCK_OPS_..) whose bits are set. */
-__u32 zero_at;   /* answer 0 */
-__u32 flags_at;  /* overwrite the callback flags by `flags` */
+__u32 zero_at;  /* answer 0 */
+__u32 flags_at; /* overwrite the callback flags by `flags` */
 __u32 flags;
 __u32 option_at; /* reserve or store an option of `option_len` bytes */
 __u32 option_len;
-__u32 map_at;    /* put the socket into the sockmap */
-__u32 mapped;    /* how often that was done */
+__u32 map_at; /* put the socket into the sockmap */
+__u32 mapped; /* how often that was done */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SOCKHASH);
