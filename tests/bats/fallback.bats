@@ -388,3 +388,24 @@ dropped_at() {
 synacks() {
 	[ "$(capture_fields "$1" 'tcp.flags.syn == 1' frame.number | wc -l)" -ge "$2" ]
 }
+
+@test "BPF programs put sockets into a sockmap: no byte is lost, and what agreed on SMC-R uses it or falls back" {
+	local host use
+	two_patient_daemons
+	echo_server_on_a "$RUN"
+	greeter
+	for host in a b; do
+		for use in none msg verdict; do
+			foreign_start "$host"
+			[ "$use" = none ] || tell foreign "use $use"
+			tell foreign 'map 30' # when the handshake is over
+			both_orders
+			on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000 --way epoll
+			talk_send foreign mapped
+			[ "$(talk_hear foreign)" != 'ok 0' ]
+			talk_kill foreign
+		done
+	done
+	shows a connection 'all(.state != "failed")'
+	shows b connection 'all(.state != "failed")'
+}
