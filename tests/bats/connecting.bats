@@ -243,3 +243,34 @@ dropped_syns() {
 	until_true 20 shows b connection 'all(.ended)'
 }
 
+
+# opener HOST OWN-ADDRESS OWN-PORT ADDRESS PORT: start a program that connects from there, and prints what it is sent
+opener() {
+	cat >"$HOSTS_DIR/open.py" <<-'EOF'
+		import socket, sys
+		own, own_port, peer, peer_port = sys.argv[1:]
+		with socket.socket() as s:
+		    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+		    s.bind((own, int(own_port)))
+		    s.connect((peer, int(peer_port)))
+		    s.sendall(b"from " + own_port.encode())
+		    s.shutdown(socket.SHUT_WR)
+		    print(b"".join(iter(lambda: s.recv(100), b"")).decode())
+	EOF
+	start_on "$1" "$RUN" python3 "$HOSTS_DIR/open.py" "${@:2}" >"$HOSTS_DIR/opener_$1.out"
+}
+
+@test "two programs connect to each other's port (simultaneous open): both get the other's bytes, by TCP" {
+	two_daemons
+	drop_syns
+	opener b "$CLIENT" 7002 "$SERVER" 7001
+	other=$!
+	until_true 10 eval '[ -n "$(on b ss -Htn state syn-sent "dport = :7001")" ]'
+	opener a "$SERVER" 7001 "$CLIENT" 7002
+	wait $!
+	wait "$other"
+	[ "$(cat "$HOSTS_DIR/opener_a.out")" = 'from 7002' ]
+	[ "$(cat "$HOSTS_DIR/opener_b.out")" = 'from 7001' ]
+	until_true 5 shows a connection 'any(.mode == "tcp" and .state != "failed")'
+	shows b info '.skipped_peers == []'
+}
