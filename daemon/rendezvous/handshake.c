@@ -18,6 +18,8 @@
 #include <sys/param.h>
 #include <unistd.h>
 
+#include "daemon/rendezvous/spoken.h"
+
 /* ---- addresses */
 
 int rdv_read_name(int fd, bool peer, union ipc_addr *ret_name)
@@ -154,10 +156,12 @@ static const char *kind_name(enum ipc_handover_kind kind)
 /* Bytes that the peer has sent and nobody has read; its FIN counts as one. */
 static uint64_t unread_bytes(int fd, const struct tcp_info *info)
 {
-	int unread = 0;
-	if (ioctl(fd, SIOCINQ, &unread) < 0 || unread < 0)
-		unread = 0;
-	return (uint64_t)unread + (info->tcpi_state == BPF_TCP_CLOSE_WAIT);
+	int queued = 0;
+	uint64_t fin = info->tcpi_state == BPF_TCP_CLOSE_WAIT;
+	if (ioctl(fd, SIOCINQ, &queued) < 0 || queued < 0)
+		queued = 0;
+	uint64_t unread = (uint64_t)queued + fin;
+	return unread < info->tcpi_bytes_received ? MAX(unread, spoken_peek(fd) + fin) : unread;
 }
 
 static int verify_no_data(int fd, const struct tcp_info *info, struct rdv_verdict *verdict)

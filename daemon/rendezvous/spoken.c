@@ -25,6 +25,13 @@ static uint64_t queue(int fd, unsigned long which)
 	return ioctl(fd, which, &bytes) < 0 || bytes < 0 ? 0 : (uint64_t)bytes;
 }
 
+uint64_t spoken_peek(int fd)
+{
+	uint8_t bytes[4096];
+	ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
+	return n < 0 ? 0 : (uint64_t)n;
+}
+
 /* Read in this order: bytes that are acknowledged in between make the sum smaller, never larger. */
 static uint64_t written(int fd, const struct tcp_info *info)
 {
@@ -32,9 +39,9 @@ static uint64_t written(int fd, const struct tcp_info *info)
 }
 
 /* The same holds for bytes that arrive in between. A FIN counts as received, but not as unread. */
-static uint64_t taken(int fd, const struct tcp_info *info)
+static uint64_t taken(const struct tcp_info *info, uint64_t unread)
 {
-	uint64_t unread = queue(fd, SIOCINQ) + (info->tcpi_state != BPF_TCP_ESTABLISHED);
+	unread += info->tcpi_state != BPF_TCP_ESTABLISHED;
 	uint64_t received = info->tcpi_bytes_received;
 	return received > unread ? received - unread : 0;
 }
@@ -94,7 +101,8 @@ static bool look_alone(const struct spoken *spoken)
 		return true;
 	if (spoken->others || written(spoken->fd, &info) > spoken->before + spoken->said)
 		return false;
-	return taken(spoken->fd, &info) <= spoken->heard || has_urgent(spoken->fd);
+	return taken(&info, queue(spoken->fd, SIOCINQ)) <= spoken->heard ||
+	       has_urgent(spoken->fd) || taken(&info, spoken_peek(spoken->fd)) <= spoken->heard;
 }
 
 /* The kernel reads the state before the counts. A FIN that comes in between is in the counts only,

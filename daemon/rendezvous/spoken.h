@@ -45,4 +45,8 @@ bool spoken_alone(const struct spoken *spoken);
 /** CLC is over, and the connection is TCP: from now on anything may be sent on the socket. */
 void spoken_free_socket(int fd);
 
+/** How many bytes can be read from a TCP socket, up to 4096, found by peeking at them. What SIOCINQ
+ * tells of sockets that are in a BPF sockmap may lack bytes. */
+uint64_t spoken_peek(int fd);
+
 #endif

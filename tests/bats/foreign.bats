@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# bats file_tags=long
 # Somebody else's BPF programs on the host, and whatever else takes the option out of a handshake: what each side takes
 # the handshake for is what the peer has seen.
 bats_require_minimum_version 1.5.0
