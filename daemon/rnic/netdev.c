@@ -115,7 +115,11 @@ int rnic_netdev_look(const char *name, struct rnic_netdev *ret_netdev)
 	struct rnic_netdev netdev = { 0 };
 	struct nl_sock *nl = nl_socket_alloc();
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	int r = fd < 0 || !nl || nl_connect(nl, NETLINK_ROUTE) < 0 ? -EIO : 0;
+	int r = fd < 0 ? -errno : 0;
+	if (!r && !nl)
+		r = -ENOMEM;
+	if (!r && nl_connect(nl, NETLINK_ROUTE) < 0)
+		r = -EIO;
 	if (!r)
 		r = look_at_link(fd, name, &netdev);
 	if (!r)

@@ -1,32 +1,73 @@
 /* SPDX-License-Identifier: MIT */
-/* A soft RNIC whose allocations fail, one after the other: each call returns the error, leaves
- * nothing behind, and works when there is memory again. The Makefile links this test so that
- * malloc() and calloc() are those below. */
+/* A soft RNIC whose allocations, descriptors and thread fail, one after the other: each call
+ * returns the error, leaves nothing behind, and works when there is memory again. The Makefile
+ * links this test so that these functions of the libraries are those below; libevent is told of its
+ * own. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <errno.h>
+#include <event2/event.h>
+#include <netlink/errno.h>
+#include <netlink/socket.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "daemon/rnic/soft/internal.h"
 #include "tests/lib/rnic_side.h"
 #include "tests/lib/testnet.h"
+#include "tests/lib/tries.h"
 
+void *__real_aligned_alloc(size_t align, size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_malloc(size_t size);
+struct nl_sock *__real_nl_socket_alloc(void);
+int __real_nl_connect(struct nl_sock *nl, int protocol);
+int __real_eventfd(unsigned int value, int flags);
+int __real_timerfd_create(int clock, int flags);
+int __real_socket(int domain, int type, int protocol);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg);
+void *__wrap_aligned_alloc(size_t align, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_malloc(size_t size);
+struct nl_sock *__wrap_nl_socket_alloc(void);
+int __wrap_nl_connect(struct nl_sock *nl, int protocol);
+int __wrap_eventfd(unsigned int value, int flags);
+int __wrap_timerfd_create(int clock, int flags);
+int __wrap_socket(int domain, int type, int protocol);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg);
 
-/* Counts down to the allocation that fails; 0: no allocation fails. Volatile, as the compiler
- * takes allocation for a function that reads no variable. */
+/* Counts down to the call that fails; 0: no call fails. Volatile, as the compiler takes allocation
+ * for a function that reads no variable. */
 static volatile unsigned int failing;
+
+/* What the call that failed last stands for. */
+static int cause;
+
+/* Fails this call? Then its caller has to tell this errno. */
+static bool fails_with(int error)
+{
+	if (!failing || --failing)
+		return false;
+	cause = error;
+	errno = error;
+	return true;
+}
 
 static bool fails(void)
 {
-	return failing && --failing == 0;
+	return fails_with(ENOMEM);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
@@ -37,6 +78,53 @@ void *__wrap_calloc(size_t n, size_t size)
 void *__wrap_malloc(size_t size)
 {
 	return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t size)
+{
+	return fails() ? NULL : __real_aligned_alloc(align, size);
+}
+
+struct nl_sock *__wrap_nl_socket_alloc(void)
+{
+	return fails() ? NULL : __real_nl_socket_alloc();
+}
+
+int __wrap_nl_connect(struct nl_sock *nl, int protocol)
+{
+	return fails_with(EIO) ? -NLE_FAILURE : __real_nl_connect(nl, protocol);
+}
+
+int __wrap_eventfd(unsigned int value, int flags)
+{
+	return fails_with(EMFILE) ? -1 : __real_eventfd(value, flags);
+}
+
+int __wrap_timerfd_create(int clock, int flags)
+{
+	return fails_with(EMFILE) ? -1 : __real_timerfd_create(clock, flags);
+}
+
+int __wrap_socket(int domain, int type, int protocol)
+{
+	return fails_with(EMFILE) ? -1 : __real_socket(domain, type, protocol);
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg)
+{
+	return fails_with(EAGAIN) ? EAGAIN : __real_pthread_create(thread, attr, run, arg);
+}
+
+/* libevent's own allocations. */
+static void *event_malloc(size_t size)
+{
+	return fails() ? NULL : __real_malloc(size);
+}
+
+static void *event_realloc(void *p, size_t size)
+{
+	return fails() ? NULL : realloc(p, size);
 }
 
 static struct testnet net;
@@ -60,6 +148,101 @@ static int teardown(void **state)
 	event_base_free(base);
 	testnet_free(&net);
 	return 0;
+}
+
+static unsigned int descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	assert_non_null(dir);
+	unsigned int n = 0;
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* The thread that reads the interface's state closes its own descriptors when it ends. */
+static void await_descriptors(unsigned int want)
+{
+	for (int i = 0; i < 30000 && descriptors() != want; i++)
+		usleep(1000);
+	assert_int_equal(descriptors(), want);
+}
+
+static int open_device(struct rnic **ret_rnic, bool hurry, char error[RNIC_ERROR_LEN])
+{
+	const struct rnic_open_params params = { .base = base, .hurry = hurry };
+	*error = '\0';
+	return rnic_open("soft:lo", &params, ret_rnic, error);
+}
+
+/* Opening a device: its tables and batches, the thread that reads the interface's state, the socket
+ * of its address. Each failure is told with the name of the device. */
+static void device(void **state)
+{
+	(void)state;
+	for (int hurry = 0; hurry < 2; hurry++) {
+		char error[RNIC_ERROR_LEN];
+		struct rnic *rnic = NULL;
+		unsigned int open = descriptors(), n = 0;
+		int r;
+		for (failing = ++n; (r = open_device(&rnic, hurry, error)) != 0; failing = ++n) {
+			TRIES("hurry %d, call %u", hurry, n);
+			assert_int_equal(failing, 0);
+			assert_int_equal(r, -cause);
+			assert_null(rnic);
+			assert_ptr_equal(strstr(error, "rnic soft:lo: "), error);
+			await_descriptors(open);
+		}
+		failing = 0;
+		assert_true(n > 18);
+		rnic_close(rnic);
+		await_descriptors(open);
+	}
+}
+
+static struct rnic_info info_of(const struct rnic_side *of)
+{
+	struct rnic_info info;
+	rnic_get_info(of->rnic, &info);
+	return info;
+}
+
+/* Let the device read the interface's state, in which each call in turn fails from now on. */
+static void read_interface(unsigned int n)
+{
+	struct rnic_stats before, now;
+	rnic_get_stats(side.rnic, &before);
+	failing = n;
+	rnic_link_changed(side.rnic);
+	do {
+		event_base_loop(base, EVLOOP_ONCE);
+		rnic_get_stats(side.rnic, &now);
+	} while (now.interface_reads == before.interface_reads);
+}
+
+/* An address that comes when there is no memory for its socket is no GID, and becomes one when the
+ * device looks again. The other addresses stay. */
+static void address(void **state)
+{
+	(void)state;
+	assert_int_equal(info_of(&side).num_gids, 1);
+	testnet_addr_add("t0", "10.77.0.9/24");
+	unsigned int n = 0;
+	do {
+		TRIES("call %u", n + 1);
+		struct rnic_info info = info_of(&side);
+		assert_int_equal(info.num_gids, 1);
+		assert_int_equal(info.gids[0].raw[15], 1);
+		assert_int_equal(info.state, RNIC_PORT_ACTIVE);
+		read_interface(++n);
+	} while (failing == 0);
+	failing = 0;
+	assert_true(n > 4); /* the endpoint, its socket, two events */
+	assert_int_equal(info_of(&side).num_gids, 2);
+	testnet_addr_delete("t0", "10.77.0.9/24");
+	read_interface(0);
+	assert_int_equal(info_of(&side).num_gids, 1);
 }
 
 static void protection_domain(void **state)
@@ -92,7 +275,8 @@ static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *w
 	(void)n;
 }
 
-/* The allocations for a queue pair, its completions, its send queue and its receive buffers. */
+/* The allocations for a queue pair, its completions, its timer with a descriptor and two events,
+ * its send queue and its receive buffers. */
 static void queue_pair(void **state)
 {
 	(void)state;
@@ -101,14 +285,19 @@ static void queue_pair(void **state)
 	};
 	struct rnic_qp *qp = NULL;
 	unsigned int users = ((struct soft_pd *)side.pd)->users;
-	for (unsigned int n = 1; n <= 4; n++) {
-		failing = n;
-		assert_int_equal(rnic_qp_create(side.pd, &params, &qp), -ENOMEM);
+	unsigned int open = descriptors();
+	unsigned int n = 0;
+	int r;
+	for (failing = ++n; (r = rnic_qp_create(side.pd, &params, &qp)) != 0; failing = ++n) {
+		TRIES("call %u", n);
 		assert_int_equal(failing, 0);
+		assert_int_equal(r, -cause);
 		assert_null(qp);
 		assert_int_equal(((struct soft_pd *)side.pd)->users, users);
+		assert_int_equal(descriptors(), open);
 	}
-	assert_int_equal(rnic_qp_create(side.pd, &params, &qp), 0);
+	failing = 0;
+	assert_true(n > 8);
 	rnic_qp_destroy(qp);
 }
 
@@ -133,10 +322,13 @@ static void held_packet(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(device),
+		cmocka_unit_test(address),
 		cmocka_unit_test(protection_domain),
 		cmocka_unit_test(memory_region),
 		cmocka_unit_test(queue_pair),
 		cmocka_unit_test(held_packet),
 	};
+	event_set_mem_functions(event_malloc, event_realloc, free);
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

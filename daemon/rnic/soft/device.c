@@ -357,7 +357,7 @@ static int read_now(const char *ifname, struct rnic_netdev *ret_netdev)
 {
 	unsigned int ifindex = if_nametoindex(ifname);
 	struct nl_sock *nl = nl_socket_alloc();
-	int r = ifindex ? -EIO : -ENODEV;
+	int r = !ifindex ? -ENODEV : !nl ? -ENOMEM : -EIO;
 	if (ifindex && nl && nl_connect(nl, NETLINK_ROUTE) >= 0)
 		r = rnic_netdev_read(nl, ifindex, ret_netdev);
 	nl_socket_free(nl);

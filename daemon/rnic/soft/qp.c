@@ -85,10 +85,14 @@ int soft_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params, stru
 	/* One completion for each work request and each receive buffer, and one that tells of
 	 * ERR. */
 	qp->wcs = calloc(params->send_depth + params->recv_depth + 1, sizeof(*qp->wcs));
-	if (!qp->wcs || alarm_new(dev->base.params.base, on_timer, qp, &qp->timer) ||
-	    soft_requester_init(&qp->rq, params->send_depth) || soft_responder_init(qp)) {
+	int r = qp->wcs ? alarm_new(dev->base.params.base, on_timer, qp, &qp->timer) : -ENOMEM;
+	if (!r)
+		r = soft_requester_init(&qp->rq, params->send_depth);
+	if (!r)
+		r = soft_responder_init(qp);
+	if (r) {
 		soft_qp_free(qp);
-		return -ENOMEM;
+		return r;
 	}
 	qp->pd = (struct soft_pd *)pd;
 	qp->pd->users++;

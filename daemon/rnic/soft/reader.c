@@ -119,8 +119,8 @@ int soft_reader_new(struct event_base *base, unsigned int ifindex,
 	pthread_mutex_init(&reader->lock, NULL);
 	pthread_cond_init(&reader->wake, NULL);
 	reader->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int r = reader->fd < 0 ? -errno : -ENOMEM;
 	reader->nl = nl_socket_alloc();
-	int r = -ENOMEM;
 	if (reader->fd >= 0 && reader->nl)
 		reader->event =
 			event_new(base, reader->fd, EV_READ | EV_PERSIST, on_readable, reader);
