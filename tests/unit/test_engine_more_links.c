@@ -323,6 +323,53 @@ static void the_missing_rnic_returns(void **state)
 	PROVES("LG-5 ADDL-13 DELL-3 FO-12");
 }
 
+/** The same, but the missing RNIC goes again before the server has begun to delete the asymmetric
+ * link, on which its messages have not completed. The group needs that link again, and keeps it. */
+static void the_missing_rnic_goes_again(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
+		struct pair *pair = living(2, 2, 4);
+		int c[4], on_it = -1;
+		for (int i = 0; i < 4; i++)
+			c[i] = pair_connected(pair);
+		pair_set_port(pair, side, 1, false);
+		pair_run(pair, 3 * SECOND);
+		assert_links(pair, 2, 1);
+		for (int i = 0; i < 4; i++)
+			if (pair_end(pair, c[i], S)->smc->tx.link->number == 3)
+				on_it = i;
+		assert_true(on_it >= 0);
+		pair->side[S].hold_link = 3;
+		pair->side[S].hold_completions = true;
+		pair_send(pair, c[on_it], S, 1000, 1);
+		pair_clear_log(pair);
+		pair_set_port(pair, side, 1, true);
+		pair_pump(pair);
+		const struct smcr_link *odd = pair_link(pair, S, 3);
+		assert_int_equal(odd->deletion.state, SMCR_DELETION_WANTED);
+		assert_int_equal(odd->deletion.reason, SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED);
+		assert_true(odd->disabled);
+		assert_non_null(pair_link(pair, S, 4));
+		unsigned int told = pair->side[S].events[SMCR_EVENT_LINK_UP];
+		pair_set_port(pair, side, 1, false);
+		pair_pump(pair);
+		assert_null(pair_link(pair, S, 4));
+		assert_int_equal(odd->deletion.state, SMCR_DELETION_NONE);
+		assert_false(odd->disabled);
+		assert_int_equal(pair->side[S].events[SMCR_EVENT_LINK_UP], told + 1);
+		pair->side[S].hold_completions = false;
+		pair_run(pair, 60 * (uint64_t)SECOND);
+		assert_links(pair, 2, 1);
+		assert_ptr_equal(pair_link(pair, S, 3), odd);
+		pair_expect(pair, c[on_it], C, 1000, 1);
+		for (int i = 0; i < 4; i++)
+			pair_exchange(pair, c[i]);
+		pair_free(pair);
+	}
+}
+
 /** ADDL-17: no link to an RNIC on another VLAN, on another subnet, or with its port down. */
 static void only_rnics_on_the_lan(void **state)
 {
@@ -663,6 +710,7 @@ int main(void)
 		cmocka_unit_test(a_new_rnic_gets_a_link),
 		cmocka_unit_test(a_notice_needs_no_answer),
 		cmocka_unit_test(the_missing_rnic_returns),
+		cmocka_unit_test(the_missing_rnic_goes_again),
 		cmocka_unit_test(only_rnics_on_the_lan),
 		cmocka_unit_test(what_a_notice_means),
 		cmocka_unit_test(the_server_tries_again),
