@@ -265,11 +265,13 @@ $(B)/tests/unit/test_smcrctl_%: $(B)/obj/tests/unit/test_smcrctl_%.o $(TEST_LIB)
 
 # The libraries' logic, linked into sanitized test programs.
 lib_test_obj = $(patsubst %.c,$(B)/obj/lib-test/%.o,$(1))
-$(B)/tests/preload/%: $(B)/obj/tests/preload/%.o $(call lib_test_obj,$(PRELOAD_SRCS) $(CORE_SRCS)) $(TEST_LIB) $(PROTO_LIB)
+PRELOAD_TEST_OBJS := $(call lib_test_obj,$(PRELOAD_SRCS) $(CORE_SRCS))
+LIBSMCR_TEST_OBJS := $(call lib_test_obj,$(LIBSMCR_SRCS) $(CORE_SRCS))
+$(B)/tests/preload/%: $(B)/obj/tests/preload/%.o $(PRELOAD_TEST_OBJS) $(TEST_LIB) $(PROTO_LIB)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(CMOCKA_LIBS) -ldl
 
-$(B)/tests/libsmcr/%: $(B)/obj/tests/libsmcr/%.o $(call lib_test_obj,$(LIBSMCR_SRCS) $(CORE_SRCS)) $(TEST_LIB) $(PROTO_LIB)
+$(B)/tests/libsmcr/%: $(B)/obj/tests/libsmcr/%.o $(LIBSMCR_TEST_OBJS) $(TEST_LIB) $(PROTO_LIB)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(CMOCKA_LIBS) -ldl
 
@@ -422,6 +424,9 @@ mutate-settings:
 	$(info link=$(CC) $(LDFLAGS_ALL))
 	$(info libs=$(PKG_LIBS) $(CMOCKA_LIBS))
 	$(foreach v,$(filter LINK_%,$(.VARIABLES)),$(info link unit/$(v:LINK_%=%)=$($(v))))
+	$(info libs of libraries=$(CMOCKA_LIBS) -ldl)
+	$(info objects preload=$(PRELOAD_TEST_OBJS))
+	$(info objects libsmcr=$(LIBSMCR_TEST_OBJS))
 	@:
 
 sim: $(B)/bin/smcr-sim

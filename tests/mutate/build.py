@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Build an object with a mutant in it and the test programs that contain the object, and run these programs.
 
-Tests have the names that they have in lists: unit/test_cdc, sim with its arguments, and san/ before either for the
-build with sanitizers.
+Tests have the names that they have in lists: unit/test_cdc, preload/test_calls, libsmcr/test_info, sim with its
+arguments, and san/ before any of them for the build with sanitizers.
 """
 import collections
 import glob
@@ -26,6 +26,9 @@ MORE = Time(8, 60)
 MORE_SANITIZED = Time(30, 180)
 NOTHING_KNOWN = Time(10, 60)
 MEMORY = 2 << 30
+# Folders of test programs below tests/. Those of the libraries contain every object of the library.
+FOLDERS = ("unit", "preload", "libsmcr")
+LIBRARIES = ("preload", "libsmcr")
 
 
 def make(*arguments):
@@ -52,6 +55,8 @@ class Build:
         self.compiler = [word for word in shlex.split(settings["compile"]) if word not in unwanted] + ["-g0", "-w"]
         self.linker = shlex.split(settings["link"])
         self.libraries = shlex.split(settings["libs"])
+        self.few_libraries = shlex.split(settings["libs of libraries"])
+        self.of_library = {folder: shlex.split(settings[f"objects {folder}"]) for folder in LIBRARIES}
         self.options = {name[5:]: shlex.split(words) for name, words in settings.items() if name.startswith("link ")}
 
     def prepare(self, programs):
@@ -63,7 +68,8 @@ class Build:
 
     def own_objects(self, program):
         sources = glob.glob("tests/sim/*.c") if program == "sim" else [f"tests/{program}.c"]
-        return [f"{self.folder}/obj/{source[:-2]}.o" for source in sorted(sources)]
+        own = [f"{self.folder}/obj/{source[:-2]}.o" for source in sorted(sources)]
+        return own + self.of_library.get(os.path.dirname(program), [])
 
     def compile(self, path, text, target):
         """Compile a text as if it were the source `path`. @return whether it compiles"""
@@ -87,12 +93,21 @@ class Build:
         digest = self.digest(target)
         return digest == self.reference[path], digest
 
-    def link(self, program, mutated, target):
-        """Link a program; a mutant's object replaces the one in the archive."""
-        archives = ("testlib", "engine", "proto") if program == "sim" else ("testlib", "daemon", "rnic", "engine", "proto")
-        inputs = self.own_objects(program) + ([mutated] if mutated else [])
-        inputs += [f"{self.folder}/lib/{name}.a" for name in archives]
-        command = [*self.linker, *self.options.get(program, ()), "-o", target, *inputs, *([] if program == "sim" else self.libraries)]
+    def link(self, program, path, mutated, target):
+        """Link a program. A mutant's object takes the place of the object of the source `path`; both may be None."""
+        folder = os.path.dirname(program)
+        names = ("testlib", "daemon", "rnic", "engine", "proto")
+        libraries = self.libraries
+        if program == "sim":
+            names, libraries = ("testlib", "engine", "proto"), []
+        elif folder in LIBRARIES:
+            names, libraries = ("testlib", "proto"), self.few_libraries
+        replaced = f"{self.folder}/obj/lib-test/{path[:-2]}.o" if mutated else None
+        # An object that is named comes before those of the archives.
+        inputs = [mutated] if mutated else []
+        inputs += [o for o in self.own_objects(program) if o != replaced]
+        inputs += [f"{self.folder}/lib/{name}.a" for name in names]
+        command = [*self.linker, *self.options.get(program, ()), "-o", target, *inputs, *libraries]
         done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
             raise Problem(f"cannot link {program}:\n{done.stderr[-2000:]}")
@@ -103,8 +118,9 @@ def split_test(test):
     words = shlex.split(test)
     sanitized = words[0].startswith("san/")
     program = words[0][4:] if sanitized else words[0]
-    if program != "sim" and not os.path.exists(f"tests/{program}.c"):
-        raise Problem(f"there is no test {program}: neither sim nor unit/NAME of a tests/unit/NAME.c")
+    known = os.path.dirname(program) in FOLDERS and os.path.exists(f"tests/{program}.c")
+    if program != "sim" and not known:
+        raise Problem(f"there is no test {program}: neither sim nor FOLDER/NAME of a tests/FOLDER/NAME.c, in {', '.join(FOLDERS)}")
     return sanitized, program, words[1:]
 
 

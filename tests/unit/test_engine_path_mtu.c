@@ -313,6 +313,39 @@ static void other_failures(void **state)
 	}
 }
 
+/** Let time pass until the client has found out about a path. @return how long it will remember
+ * that, to the millisecond */
+static uint64_t will_be_remembered(struct pair *pair)
+{
+	const struct smcr_engine *engine = pair->side[C].engine;
+	for (int ms = 0; ms < 10000; ms++) {
+		for (unsigned int i = 0; i < SMCR_PATHS_MAX; i++)
+			if (engine->paths[i].until > engine->now)
+				return engine->paths[i].until - engine->now;
+		pair_run(pair, MILLI);
+	}
+	return 0;
+}
+
+/** What was proven is remembered for an hour, what is suspected for a minute. */
+static void it_is_remembered(void **state)
+{
+	(void)state;
+	int c;
+	struct smcr_link *link;
+	struct pair *pair = large_pair(1, false);
+	pair->side[C].most = 1024;
+	pair_connect(pair, C);
+	assert_in_range(will_be_remembered(pair), HOUR - MILLI, HOUR);
+	pair_free(pair);
+	pair = stalled_pair(&c, &link);
+	assert_in_range(will_be_remembered(pair), 60 * SECOND - MILLI, 60 * SECOND);
+	pair->side[C].most = 0;
+	pair_run(pair, 10 * SECOND);
+	pair_expect(pair, c, S, 8000, 3);
+	pair_free(pair);
+}
+
 /** What was found is forgotten after an hour, or when the RNIC gets another MTU. */
 static void it_is_forgotten(void **state)
 {
@@ -582,6 +615,7 @@ int main(void)
 		cmocka_unit_test(second_link_is_smaller),
 		cmocka_unit_test(stalls_on_large_packets),
 		cmocka_unit_test(other_failures),
+		cmocka_unit_test(it_is_remembered),
 		cmocka_unit_test(it_is_forgotten),
 		cmocka_unit_test(an_operator_has_it_forgotten),
 		cmocka_unit_test(memory_is_bounded),

@@ -73,6 +73,7 @@ static void kept_and_taken_by_psn(void **state)
 	assert_int_equal(soft_hold_first(&hold, EXPECTED)->psn, psn(1));
 	expect_kept(1, 1);
 	assert_int_equal(soft_hold_first(&hold, psn(1))->psn, psn(3));
+	assert_null(soft_hold_first(&hold, psn(3))); /* it is not behind itself */
 	assert_null(soft_hold_take(&hold, psn(1)));
 	expect_kept(3, LEN);
 	assert_int_equal(hold.count, 0);
