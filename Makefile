@@ -245,6 +245,7 @@ $(B)/bin/smcr-sim: $(call obj,$(SIM_SRCS)) $(TEST_LIB) $(ENGINE_LIB) $(PROTO_LIB
 BUS_TESTS := calls connection form limits objects signals tracked # those with tests/lib/busfix.c
 $(foreach t,$(BUS_TESTS),$(eval LINK_test_bus_$(t) := -Wl,--wrap=fabric_qp_stats,--wrap=sd_bus_message_new_signal,--wrap=sd_bus_call_method_async))
 LINK_test_clc_stream := -Wl,--wrap=spoken_alone,--wrap=spoken_say
+LINK_test_clients_exhaustion := -Wl,--wrap=calloc,--wrap=malloc,--wrap=realloc
 LINK_test_engine_exhaustion := -Wl,--wrap=calloc,--wrap=realloc
 LINK_test_soft_exhaustion := -Wl,--wrap=malloc,--wrap=calloc,--wrap=aligned_alloc,--wrap=nl_socket_alloc,--wrap=nl_connect,--wrap=eventfd,--wrap=timerfd_create,--wrap=socket,--wrap=pthread_create
 LINK_test_manual := -Wl,--wrap=rdv_option_skipped_peers,--wrap=rdv_option_get_listeners,--wrap=limits_each,--wrap=fabric_each_device,--wrap=fabric_qp_stats,--wrap=smcr_engine_walk_paths
