@@ -5,14 +5,17 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
 #include "lib/smcr/pair.h"
+#include "lib/smcr/reach.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
 #include "lib/smcr/trust.h"
@@ -82,6 +85,42 @@ static void test_a_first_look(void **state)
 	kill(smcrd.pid, SIGSTOP); /* the look must not need an answer of the daemon */
 	assert_true(pre_daemon_usable(false));
 	kill(smcrd.pid, SIGCONT);
+}
+
+static void expect_in_reach(void)
+{
+	int fd = pre_net_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC);
+	assert_int_equal(pre_reach_look(fd), 0);
+	close(fd);
+	fd = pre_net_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC);
+	assert_int_equal(pre_reach_connect(fd, sys_now_ms() + 10000), 0);
+	close(fd);
+}
+
+/* In another root directory the path may lead to anything. */
+static void test_whatever_is_in_the_way(void **state)
+{
+	(void)state;
+	char moved[sizeof(smcrd.dir) + 8];
+	snprintf(moved, sizeof(moved), "%s.moved", smcrd.dir);
+	expect_in_reach();
+	if (geteuid() == 0) { /* a directory that this user may not enter */
+		assert_int_equal(chmod(smcrd.dir, 0700), 0);
+		assert_int_equal(seteuid(12345), 0);
+		expect_in_reach();
+		assert_int_equal(seteuid(0), 0);
+	}
+	assert_int_equal(rename(smcrd.dir, moved), 0);
+	expect_in_reach();
+	int file = open(smcrd.dir, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	assert_true(file >= 0);
+	close(file);
+	expect_in_reach();
+	assert_int_equal(unlink(smcrd.dir), 0);
+	assert_int_equal(symlink(smcrd.dir, smcrd.dir), 0); /* a link that leads nowhere */
+	expect_in_reach();
+	assert_int_equal(unlink(smcrd.dir), 0);
+	assert_int_equal(rename(moved, smcrd.dir), 0);
 }
 
 /* ---- another user's process at the address */
@@ -237,6 +276,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_first_look),
 		TEST(test_connections_begin_and_live_on),
+		TEST(test_whatever_is_in_the_way),
 		TEST(test_who_is_trusted),
 		TEST(test_a_squatter_gets_nothing),
 		TEST(test_a_squatter_harms_nobody),

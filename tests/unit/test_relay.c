@@ -142,10 +142,52 @@ static void all_that_tcp_takes_goes_before_the_reset(void **state)
 	assert_int_equal(got, sizeof(answer));
 }
 
+/* The peer's bytes fill the pair of a program that does not read, and more wait in TCP. Then an
+ * urgent byte comes: the program hears of it (URG-4), and reads it in its place. */
+static void an_urgent_byte_gets_through_a_full_pair(void **state)
+{
+	struct fixture *f = *state;
+	static char block[256 * 1024];
+	size_t sent = 0, got = 0;
+	struct pollfd urgent = { .fd = f->program, .events = POLLPRI };
+	bool is_mark = false;
+	while (!f->relay.rx_full) {
+		ssize_t n = send(f->far, block, sizeof(block), MSG_DONTWAIT);
+		assert_true(n > 0);
+		sent += (size_t)n;
+		await(f->near, POLLIN);
+		relay_note_tcp(&f->relay, EPOLLIN);
+		while (relay_run(&f->relay) == RELAY_MORE)
+			;
+	}
+	assert_int_equal(send(f->far, "!", 1, MSG_OOB), 1);
+	await(f->near, POLLPRI);
+	assert_int_equal(poll(&urgent, 1, 0), 0);
+	relay_note_tcp(&f->relay, EPOLLIN | EPOLLPRI);
+	while (relay_run(&f->relay) == RELAY_MORE)
+		;
+	assert_int_equal(poll(&urgent, 1, 0), 1);
+	while (!is_mark) {
+		await(f->program, POLLIN | POLLPRI);
+		ssize_t n = recv(f->program, block, sizeof(block), 0);
+		assert_true(n >= 0);
+		got += (size_t)n;
+		is_mark = sockatmark(f->program) == 1;
+		relay_note_pair(&f->relay, EPOLLOUT);
+		relay_run(&f->relay);
+	}
+	assert_int_equal(got, sent);
+	assert_int_equal(recv(f->program, block, 1, MSG_OOB), 1);
+	assert_int_equal(block[0], '!');
+	close(f->program);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(all_that_tcp_takes_goes_before_the_reset, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(an_urgent_byte_gets_through_a_full_pair, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(the_end_of_file_comes_before_the_reset, setup,
 						teardown),
