@@ -428,6 +428,10 @@ mutate-settings:
 	$(info libs of libraries=$(CMOCKA_LIBS) -ldl)
 	$(info objects preload=$(PRELOAD_TEST_OBJS))
 	$(info objects libsmcr=$(LIBSMCR_TEST_OBJS))
+	$(info objects bats=$(call obj,$(PRELOAD_SRCS)) $(CORE_OBJS))
+	$(info objects smcr-run=$(call obj,$(SMCRRUN_SRCS)))
+	$(info compile library=$(CC) $(BASE_CFLAGS) -fPIC -fvisibility=hidden $(CFLAGS))
+	$(info link library=$(CC) -shared -Wl,-z,defs -Wl,-z,now $(LDFLAGS))
 	@:
 
 sim: $(B)/bin/smcr-sim

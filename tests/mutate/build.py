@@ -2,13 +2,15 @@
 """Build an object with a mutant in it and the test programs that contain the object, and run these programs.
 
 Tests have the names that they have in lists: unit/test_cdc, preload/test_calls, libsmcr/test_info, sim with its
-arguments, and san/ before any of them for the build with sanitizers.
+arguments, and san/ before any of them for the build with sanitizers. bats/exec and bats/smcr-run run programs under
+smcr-run, with the library itself.
 """
 import collections
 import glob
 import hashlib
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import threading
@@ -29,6 +31,7 @@ MEMORY = 2 << 30
 # Folders of test programs below tests/. Those of the libraries contain every object of the library.
 FOLDERS = ("unit", "preload", "libsmcr")
 LIBRARIES = ("preload", "libsmcr")
+BATS = ("bats/exec", "bats/smcr-run")
 
 
 def make(*arguments):
@@ -52,11 +55,14 @@ class Build:
         self.lock = threading.Lock()
         settings = dict(line.split("=", 1) for line in make(*self.variables, "-s", "mutate-settings").splitlines() if "=" in line)
         unwanted = {"-MMD", "-MP", "-Werror", "-g"}
-        self.compiler = [word for word in shlex.split(settings["compile"]) if word not in unwanted] + ["-g0", "-w"]
-        self.linker = shlex.split(settings["link"])
+        self.compiler, self.library_compiler = (
+            [word for word in shlex.split(settings[name]) if word not in unwanted] + ["-g0", "-w"]
+            for name in ("compile", "compile library")
+        )
+        self.linker, self.library_linker = shlex.split(settings["link"]), shlex.split(settings["link library"])
         self.libraries = shlex.split(settings["libs"])
         self.few_libraries = shlex.split(settings["libs of libraries"])
-        self.of_library = {folder: shlex.split(settings[f"objects {folder}"]) for folder in LIBRARIES}
+        self.objects = {name: shlex.split(settings[f"objects {name}"]) for name in (*LIBRARIES, "bats", "smcr-run")}
         self.options = {name[5:]: shlex.split(words) for name, words in settings.items() if name.startswith("link ")}
 
     def prepare(self, programs):
@@ -68,13 +74,15 @@ class Build:
 
     def own_objects(self, program):
         sources = glob.glob("tests/sim/*.c") if program == "sim" else [f"tests/{program}.c"]
+        if program in BATS:
+            return [f"{self.folder}/{name}" for name in ("bin/smcr-run", "lib/libsmcr-preload.so", "tests/programs/exec_ways")]
         own = [f"{self.folder}/obj/{source[:-2]}.o" for source in sorted(sources)]
-        return own + self.of_library.get(os.path.dirname(program), [])
+        return own + self.objects.get(os.path.dirname(program), [])
 
-    def compile(self, path, text, target):
+    def compile(self, path, text, target, for_library=False):
         """Compile a text as if it were the source `path`. @return whether it compiles"""
         source = f'#line 1 "{path}"\n{text}'
-        command = [*self.compiler, "-x", "c", "-c", "-o", target, "-"]
+        command = [*(self.library_compiler if for_library else self.compiler), "-x", "c", "-c", "-o", target, "-"]
         done = subprocess.run(command, input=source, stderr=subprocess.DEVNULL, text=True, check=False)
         return done.returncode == 0
 
@@ -93,8 +101,27 @@ class Build:
         digest = self.digest(target)
         return digest == self.reference[path], digest
 
+    def link_installed(self, path, mutated, target):
+        """Make a folder of programs that has smcr-run and the library with the mutant."""
+        replaced = f"{self.folder}/obj/{path[:-2]}.o" if mutated else None
+        parts = {"lib/libsmcr-preload.so": (self.library_linker, self.objects["bats"], ["-ldl"]),
+                 "bin/smcr-run": (self.linker, self.objects["smcr-run"], [f"{self.folder}/lib/proto.a"])}
+        shutil.rmtree(target, ignore_errors=True)
+        for name in ("bin", "lib"):
+            os.makedirs(f"{target}/{name}")
+        os.symlink(os.path.abspath(f"{self.folder}/tests"), f"{target}/tests")
+        for name, (linker, objects, libraries) in parts.items():
+            if replaced not in objects:
+                shutil.copy(f"{self.folder}/{name}", f"{target}/{name}")
+                continue
+            inputs = [mutated if o == replaced else o for o in objects]
+            self.run_linker([*linker, "-o", f"{target}/{name}", *inputs, *libraries])
+
     def link(self, program, path, mutated, target):
         """Link a program. A mutant's object takes the place of the object of the source `path`; both may be None."""
+        if program in BATS:
+            self.link_installed(path, mutated, target)
+            return
         folder = os.path.dirname(program)
         names = ("testlib", "daemon", "rnic", "engine", "proto")
         libraries = self.libraries
@@ -107,10 +134,12 @@ class Build:
         inputs = [mutated] if mutated else []
         inputs += [o for o in self.own_objects(program) if o != replaced]
         inputs += [f"{self.folder}/lib/{name}.a" for name in names]
-        command = [*self.linker, *self.options.get(program, ()), "-o", target, *inputs, *libraries]
+        self.run_linker([*self.linker, *self.options.get(program, ()), "-o", target, *inputs, *libraries])
+
+    def run_linker(self, command):
         done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
-            raise Problem(f"cannot link {program}:\n{done.stderr[-2000:]}")
+            raise Problem(f"cannot link:\n{shlex.join(command)}\n{done.stderr[-2000:]}")
 
 
 def split_test(test):
@@ -119,8 +148,9 @@ def split_test(test):
     sanitized = words[0].startswith("san/")
     program = words[0][4:] if sanitized else words[0]
     known = os.path.dirname(program) in FOLDERS and os.path.exists(f"tests/{program}.c")
-    if program != "sim" and not known:
-        raise Problem(f"there is no test {program}: neither sim nor FOLDER/NAME of a tests/FOLDER/NAME.c, in {', '.join(FOLDERS)}")
+    if program != "sim" and program not in BATS and not known:
+        raise Problem(f"there is no test {program}: neither sim, nor {' or '.join(BATS)}, nor FOLDER/NAME of a "
+                      f"tests/FOLDER/NAME.c in {', '.join(FOLDERS)}")
     return sanitized, program, words[1:]
 
 
@@ -132,14 +162,18 @@ def environment_of(folder, sanitized, extra=()):
     return environment
 
 
-def run_test(binary, arguments, sanitized, ordinary, environment):
-    """Run a test program up to its first failure. `ordinary` is the time that it takes without a mutant."""
+def run_test(program, binary, arguments, sanitized, ordinary, environment):
+    """Run a test up to its first failure. `ordinary` is the time that it takes without a mutant."""
+    command = [os.path.abspath(binary), *arguments]
+    if program in BATS:
+        environment = dict(environment, HOSTS_BUILD=command[0])
+        command = ["bats", "--tap", f"tests/{program}.bats"]
     more = MORE_SANITIZED if sanitized else MORE
     cpu, wall = (int(PATIENCE * usual + extra) for usual, extra in zip(ordinary, more))
     limits = [f"--cpu={cpu}", "--core=0", *([] if sanitized else [f"--as={MEMORY}"])]
     began = time.monotonic()
     process = subprocess.Popen(
-        ["prlimit", *limits, os.path.abspath(binary), *arguments],
+        ["prlimit", *limits, *command],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, errors="replace", env=environment, start_new_session=True,
     )

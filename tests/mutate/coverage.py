@@ -103,7 +103,7 @@ def measure(program, arguments, binary, folder, paths):
     shutil.rmtree(counters, ignore_errors=True)
     os.makedirs(counters)
     environment = build.environment_of(counters, False, {"GCOV_PREFIX": counters}.items())
-    outcome = build.run_test(binary, arguments, False, build.NOTHING_KNOWN, environment)
+    outcome = build.run_test(program, binary, arguments, False, build.NOTHING_KNOWN, environment)
     lines, known = gcov(counters, folder, paths)
     shutil.rmtree(counters)
     result = {"time": outcome.time, "failed": outcome.how, "lines": lines, "known": known}
