@@ -182,10 +182,40 @@ static void an_urgent_byte_gets_through_a_full_pair(void **state)
 	close(f->program);
 }
 
+/* TCP takes what the program wrote in many small parts, and the peer gets every byte in its place.
+ */
+static void what_tcp_does_not_take_at_once_follows(void **state)
+{
+	struct fixture *f = *state;
+	static uint8_t block[LONG_ANSWER], part[4096];
+	const int small = 1;
+	size_t sent = 0, got = 0;
+	for (size_t i = 0; i < sizeof(block); i++)
+		block[i] = (uint8_t)(i * 2654435761u >> 13);
+	setsockopt(f->near, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+	setsockopt(f->far, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+	while (got < sizeof(block)) {
+		ssize_t n = send(f->program, block + sent, sizeof(block) - sent, MSG_DONTWAIT);
+		sent += n > 0 ? (size_t)n : 0;
+		relay_note_pair(&f->relay, EPOLLIN);
+		relay_note_tcp(&f->relay, EPOLLOUT);
+		while (relay_run(&f->relay) == RELAY_MORE)
+			;
+		n = recv(f->far, part, sizeof(part), MSG_DONTWAIT);
+		if (n <= 0)
+			continue;
+		assert_memory_equal(part, block + got, (size_t)n);
+		got += (size_t)n;
+	}
+	close(f->program);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(all_that_tcp_takes_goes_before_the_reset, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(what_tcp_does_not_take_at_once_follows, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(an_urgent_byte_gets_through_a_full_pair, setup,
 						teardown),
