@@ -245,7 +245,8 @@ $(B)/bin/smcr-sim: $(call obj,$(SIM_SRCS)) $(TEST_LIB) $(ENGINE_LIB) $(PROTO_LIB
 BUS_TESTS := calls connection form limits objects signals tracked # those with tests/lib/busfix.c
 $(foreach t,$(BUS_TESTS),$(eval LINK_test_bus_$(t) := -Wl,--wrap=fabric_qp_stats,--wrap=sd_bus_message_new_signal,--wrap=sd_bus_call_method_async))
 LINK_test_clc_stream := -Wl,--wrap=spoken_alone,--wrap=spoken_say
-LINK_test_clients_exhaustion := -Wl,--wrap=calloc,--wrap=malloc,--wrap=realloc
+LINK_test_clients_exhaustion := -Wl,--wrap=calloc,--wrap=malloc,--wrap=realloc,--wrap=socketpair,--wrap=memfd_create,--wrap=epoll_create1,--wrap=epoll_ctl
+LINK_test_clients_times := -Wl,--wrap=clock_gettime
 LINK_test_engine_exhaustion := -Wl,--wrap=calloc,--wrap=realloc
 LINK_test_pair_calls := -Wl,--wrap=socketpair,--wrap=bind,--wrap=getsockopt,--wrap=send,--wrap=sendfile,--wrap=memfd_create,--wrap=ftruncate
 LINK_test_poller := -Wl,--wrap=epoll_ctl

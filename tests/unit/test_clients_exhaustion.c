@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* A daemon whose allocations fail, one after the other, while a program hands a connection over,
- * uses it and ends it. The program gets a connection that works or an error, and the next
- * connection works. The Makefile links this test so that calloc(), malloc() and realloc() are those
- * below; libevent is told of its own. */
-#include <sys/types.h>
-
+/* A daemon whose allocations, descriptors and watches fail, one after the other, while a program
+ * hands a connection over, uses it and ends it. The program gets a connection that works or an
+ * error, and the next connection works. The Makefile links this test so that these functions are
+ * those below; libevent is told of its own. */
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/types.h>
 
 void *__real_calloc(size_t n, size_t size);
 void *__real_malloc(size_t size);
 void *__real_realloc(void *p, size_t size);
+int __real_socketpair(int domain, int type, int protocol, int ends[2]);
+int __real_memfd_create(const char *name, unsigned int flags);
+int __real_epoll_create1(int flags);
+int __real_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
+int __wrap_socketpair(int domain, int type, int protocol, int ends[2]);
+int __wrap_memfd_create(const char *name, unsigned int flags);
+int __wrap_epoll_create1(int flags);
+int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_malloc(size_t size);
 void *__wrap_realloc(void *p, size_t size);
@@ -32,6 +40,7 @@ void *__wrap_realloc(void *p, size_t size);
 static struct {
 	_Atomic unsigned int failing;
 	_Atomic pid_t where;
+	_Atomic int cause; /* errno of the call that has failed */
 } * memory;
 
 /* uthash ends the process when it gets no memory for its tables, so those allocations never
@@ -46,6 +55,7 @@ static bool fails(size_t size)
 {
 	if (!memory || is_for_hash(size) || getpid() != memory->where || !memory->failing)
 		return false;
+	memory->cause = ENOMEM;
 	return --memory->failing == 0;
 }
 
@@ -62,6 +72,37 @@ void *__wrap_malloc(size_t size)
 void *__wrap_realloc(void *p, size_t size)
 {
 	return fails(size) ? NULL : __real_realloc(p, size);
+}
+
+/* What needs a descriptor, or memory of the kernel. */
+static bool is_short(int error)
+{
+	if (!fails(0))
+		return false;
+	memory->cause = errno = error;
+	return true;
+}
+
+int __wrap_socketpair(int domain, int type, int protocol, int ends[2])
+{
+	return is_short(EMFILE) ? -1 : __real_socketpair(domain, type, protocol, ends);
+}
+
+int __wrap_memfd_create(const char *name, unsigned int flags)
+{
+	return is_short(EMFILE) ? -1 : __real_memfd_create(name, flags);
+}
+
+int __wrap_epoll_create1(int flags)
+{
+	return is_short(EMFILE) ? -1 : __real_epoll_create1(flags);
+}
+
+int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	if (op == EPOLL_CTL_ADD && is_short(ENOSPC))
+		return -1;
+	return __real_epoll_ctl(epfd, op, fd, event);
 }
 
 static void *event_malloc(size_t size)
@@ -111,7 +152,7 @@ static void all_or_nothing(void **state)
 	for (let_fail(getpid(), ++n); (r = conns_new(&config, &conns)) != 0;
 	     let_fail(getpid(), ++n)) {
 		TRIES("allocation %u", n);
-		assert_int_equal(r, -ENOMEM);
+		assert_int_equal(r, -memory->cause);
 		assert_null(conns);
 		assert_int_equal(descriptors(), open);
 	}
@@ -154,6 +195,8 @@ static bool has_result(int session, struct ipc_result *ret_result, int *ret_pair
 	else
 		assert_int_equal(frame.type, IPC_ERROR);
 	free(frame.payload);
+	assert_int_equal(frame.fd >= 0, ret_result->outcome == IPC_OUTCOME_PAIR ||
+						ret_result->outcome == IPC_OUTCOME_OPEN);
 	*ret_pair = frame.fd;
 	return is_result;
 }
@@ -197,27 +240,32 @@ static bool try_connection(const struct daemon_side *daemon, enum ipc_handover_k
 	return works;
 }
 
+/* A new daemon for each: its tables grow with the first connection. @return how many allocations
+ * there are */
+static unsigned int fail_each(enum ipc_handover_kind kind, int outcome)
+{
+	unsigned int n = 0, failed = 0;
+	for (bool over = false; !over;) {
+		struct daemon_side daemon;
+		TRIES("kind %d, outcome %d, allocation %u", kind, outcome, n + 1);
+		daemon_start(&daemon);
+		script->outcome = outcome;
+		failed += !try_connection(&daemon, kind, ++n);
+		over = memory->failing > 0;
+		let_fail(0, 0);
+		assert_true(try_connection(&daemon, kind, 0));
+		daemon_stop(&daemon);
+	}
+	assert_true(failed > 0);
+	return n - 1;
+}
+
 static void each_allocation_of_a_connection(void **state)
 {
 	(void)state;
-	static const int outcomes[] = { OUTCOME_ESTABLISHED, OUTCOME_FALLBACK };
-	for (int row = 0; row < 2 * IPC_HANDOVER_ACCEPTED; row++) {
-		const enum ipc_handover_kind kind = (enum ipc_handover_kind)(1 + row / 2);
-		struct daemon_side daemon;
-		unsigned int n = 0, failed = 0;
-		daemon_start(&daemon);
-		script->outcome = outcomes[row % 2];
-		assert_true(try_connection(&daemon, kind, 0));
-		for (bool over = false; !over;) {
-			TRIES("kind %d, outcome %d, allocation %u", kind, script->outcome, n + 1);
-			failed += !try_connection(&daemon, kind, ++n);
-			over = memory->failing > 0;
-			let_fail(0, 0);
-			assert_true(try_connection(&daemon, kind, 0));
-		}
-		assert_true(failed > 0);
-		assert_true(n > 3);
-		daemon_stop(&daemon);
+	for (int kind = IPC_HANDOVER_CONNECTED; kind <= IPC_HANDOVER_ACCEPTED; kind++) {
+		assert_true(fail_each((enum ipc_handover_kind)kind, OUTCOME_ESTABLISHED) > 3);
+		assert_true(fail_each((enum ipc_handover_kind)kind, OUTCOME_FALLBACK) > 3);
 	}
 }
 

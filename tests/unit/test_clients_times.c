@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* What daemon/conns does after a time: the test moves the daemon's clock. The Makefile links this
+ * test so that clock_gettime() is the one below; the event loop has its own clock. */
+#include "tests/lib/tries.h"
+#include "tests/unit/clients_side.h"
+
+#include <sys/ioctl.h>
+
+int __real_clock_gettime(clockid_t clock, struct timespec *ret_ts);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_ts);
+
+/* Shared with the daemon. */
+static struct {
+	_Atomic long ahead_ms; /* the daemon's clock is so far ahead */
+	_Atomic int looks;     /* how often a clock was read */
+} * times;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_ts)
+{
+	int r = __real_clock_gettime(clock, ret_ts);
+	if (!times || clock != CLOCK_MONOTONIC)
+		return r;
+	times->looks++;
+	ret_ts->tv_sec += times->ahead_ms / 1000;
+	ret_ts->tv_nsec += times->ahead_ms % 1000 * 1000000;
+	if (ret_ts->tv_nsec >= 1000000000) {
+		ret_ts->tv_sec++;
+		ret_ts->tv_nsec -= 1000000000;
+	}
+	return r;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	times->ahead_ms = 0;
+	return 0;
+}
+
+static void pass(long ms)
+{
+	times->ahead_ms += ms;
+}
+
+/* The daemon, which has nothing else to do, looks for what is due, twice at least. */
+static void await_looks(void)
+{
+	int before = times->looks;
+	for (int i = 0; times->looks < before + 2 && i < WAIT_MS; i++)
+		poll(NULL, 0, 1);
+	assert_true(times->looks >= before + 2);
+}
+
+/* A TCP connection whose listener goes on listening. */
+static struct tcp connect_to(int listener, const struct sockaddr_in *addr)
+{
+	struct tcp tcp = { .peer = *addr };
+	tcp.near = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(tcp.near, (const struct sockaddr *)addr, sizeof(*addr)), 0);
+	tcp.far = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(tcp.far >= 0);
+	limit_waiting(tcp.far);
+	return tcp;
+}
+
+/* A program may ask for a minute why its connection has failed. */
+static void a_failure_is_told_for_a_minute(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp();
+	int back;
+	daemon_start(&daemon);
+	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	daemon_command(&daemon, 'x');
+	expect_reset(pair);
+	pass(59000);
+	await_looks();
+	struct ipc_status status = ask_status(&daemon, pair, IPC_STATUS_LOOK, &back);
+	assert_int_equal(status.state, IPC_CONN_FAILED);
+	assert_int_equal(status.error, ETIMEDOUT);
+	assert_int_equal(back, -1);
+	pass(1000);
+	for (int i = 0; status.state == IPC_CONN_FAILED && i < WAIT_MS / 10; i++) {
+		poll(NULL, 0, 10);
+		status = ask_status(&daemon, pair, IPC_STATUS_LOOK, &back);
+	}
+	assert_int_equal(status.state, IPC_CONN_CLOSED);
+	close(pair);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
+/* More failures than the daemon remembers: the oldest is forgotten. */
+static void as_many_failures_are_told(void **state)
+{
+	(void)state;
+	enum { MOST = 1024 };
+	struct daemon_side daemon;
+	struct sockaddr_in addr;
+	int back, listener = listen_tcp(&addr), first = -1, second = -1;
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_FAILED;
+	for (int i = 0; i < MOST + 1; i++) {
+		struct tcp tcp = connect_to(listener, &addr);
+		int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+		if (i == 0)
+			first = pair;
+		else if (i == 1)
+			second = pair;
+		else
+			close(pair);
+		close(tcp.far);
+		if (i == MOST - 1)
+			assert_int_equal(ask_status(&daemon, first, IPC_STATUS_LOOK, &back).state,
+					 IPC_CONN_FAILED);
+	}
+	assert_int_equal(ask_status(&daemon, first, IPC_STATUS_LOOK, &back).state, IPC_CONN_CLOSED);
+	assert_int_equal(ask_status(&daemon, second, IPC_STATUS_LOOK, &back).state,
+			 IPC_CONN_FAILED);
+	close(first);
+	close(second);
+	close(listener);
+	daemon_stop(&daemon);
+}
+
+/* One line a minute says that there are too many connections. */
+static void a_limit_is_logged_once_a_minute(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const struct side_limits limits = { .conns = { .conns = 2 } };
+	static const struct {
+		long ms;
+		int lines;
+	} rows[] = { { 0, 1 }, { 58000, 1 }, { 3000, 2 }, { 0, 2 } };
+	daemon_start_limited(&daemon, &limits);
+	script->outcome = OUTCOME_ESTABLISHED;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
+		struct tcp tcp[2];
+		int pair[2];
+		pass(rows[i].ms);
+		for (int k = 0; k < 2; k++) {
+			tcp[k] = connect_tcp();
+			pair[k] = hand_over(&daemon, &tcp[k], IPC_HANDOVER_ACCEPTED);
+		}
+		WAIT_COUNT(script->warnings, rows[i].lines);
+		for (int k = 0; k < 2; k++) {
+			close(pair[k]);
+			expect_end(tcp[k].far);
+			close(tcp[k].far);
+		}
+		free(control(&daemon, "echo")); /* the ends are worked off */
+		assert_int_equal(script->warnings, rows[i].lines);
+	}
+	daemon_stop(&daemon);
+}
+
+/* A daemon that stops makes no connection again in place of one whose rendezvous it breaks. */
+static void a_stopping_daemon_connects_no_more(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct sockaddr_in addr;
+	int listener = listen_tcp(&addr);
+	struct tcp tcp = connect_to(listener, &addr);
+	daemon_start(&daemon);
+	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_CONNECTING);
+	WAIT_COUNT(script->starts, 1);
+	daemon_command(&daemon, 's');
+	expect_reset(pair);
+	expect_reset(tcp.far);
+	fcntl(listener, F_SETFL, O_NONBLOCK);
+	assert_int_equal(accept4(listener, NULL, NULL, 0), -1);
+	assert_int_equal(errno, EAGAIN);
+	close(pair);
+	close(tcp.far);
+	close(listener);
+	daemon_stop(&daemon);
+}
+
+int main(void)
+{
+#define FRESH(f) cmocka_unit_test_setup(f, setup)
+	const struct CMUnitTest tests[] = {
+		FRESH(a_failure_is_told_for_a_minute),
+		FRESH(as_many_failures_are_told),
+		FRESH(a_limit_is_logged_once_a_minute),
+		FRESH(a_stopping_daemon_connects_no_more),
+	};
+	times = mmap(NULL, sizeof(*times), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
