@@ -67,6 +67,11 @@ carried() {
 	[ "$output" = 0 ]
 }
 
+@test "a program without standard input carries the library" {
+	run_ways 0 execve /usr/bin/env - A=1 <&-
+	carried A=1 "LD_PRELOAD=$LIBRARY" "SMCRD_SOCKET=$SOCKET"
+}
+
 @test "other preloaded libraries stay, behind ours" {
 	other=$(ldconfig -p | sed -n 's/.*libm\.so\.6.*=> //p' | head -n 1)
 	run_ways 0 execve /usr/bin/printenv LD_PRELOAD "LD_PRELOAD=$other"

@@ -127,6 +127,26 @@ static void test_duplicated_instances(void **state)
 	close(epfd);
 }
 
+/* The instance goes on under another number than the one by which the socket was registered. */
+static void test_an_instance_with_another_number(void **state)
+{
+	(void)state;
+	struct epoll_event got[2];
+	int first = epoll_create1(EPOLL_CLOEXEC), fd = pre_net_socket(AF_INET, SOCK_STREAM);
+	change(first, EPOLL_CTL_ADD, fd, EPOLLOUT, 6);
+	int epfd = dup(first);
+	close(first);
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	assert_int_equal(epoll_wait(epfd, got, 2, 0), 1);
+	assert_int_equal(got[0].data.u64, 6);
+	change(epfd, EPOLL_CTL_MOD, fd, EPOLLIN, 7); /* the registration is the pair end's */
+	assert_int_equal(epoll_wait(epfd, got, 2, 0), 0);
+	change(epfd, EPOLL_CTL_DEL, fd, 0, 0);
+	close(fd);
+	close(epfd);
+}
+
 /* The library has not seen that a pair end was closed, as by fclose(), nor that another socket was
  * made, as by a raw system call. The registration of the new socket is kept all the same. */
 static void test_a_number_that_is_used_again_unseen(void **state)
@@ -230,6 +250,7 @@ int main(void)
 		cmocka_unit_test(test_stale_entries_make_room),
 		cmocka_unit_test(test_threads_share_a_bucket),
 		TEST(test_duplicated_instances),
+		TEST(test_an_instance_with_another_number),
 		TEST(test_a_number_that_is_used_again_unseen),
 		TEST(test_overflow_is_told),
 	};

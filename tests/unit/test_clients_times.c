@@ -4,42 +4,36 @@
 #include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
-#include <sys/ioctl.h>
+#include "daemon/conns/internal.h"
 
 int __real_clock_gettime(clockid_t clock, struct timespec *ret_ts);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_ts);
 
 /* Shared with the daemon. */
 static struct {
-	_Atomic long ahead_ms; /* the daemon's clock is so far ahead */
-	_Atomic int looks;     /* how often a clock was read */
+	_Atomic int64_t ns; /* the time, which stands still until the test moves it */
+	_Atomic int looks;  /* how often a clock was read */
 } * times;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_ts)
 {
-	int r = __real_clock_gettime(clock, ret_ts);
 	if (!times || clock != CLOCK_MONOTONIC)
-		return r;
+		return __real_clock_gettime(clock, ret_ts);
 	times->looks++;
-	ret_ts->tv_sec += times->ahead_ms / 1000;
-	ret_ts->tv_nsec += times->ahead_ms % 1000 * 1000000;
-	if (ret_ts->tv_nsec >= 1000000000) {
-		ret_ts->tv_sec++;
-		ret_ts->tv_nsec -= 1000000000;
-	}
-	return r;
+	*ret_ts = (struct timespec){ times->ns / 1000000000, times->ns % 1000000000 };
+	return 0;
 }
 
 static int setup(void **state)
 {
 	(void)state;
-	times->ahead_ms = 0;
+	times->ns = INT64_C(1000000000000);
 	return 0;
 }
 
-static void pass(long ms)
+static void pass(int64_t ms)
 {
-	times->ahead_ms += ms;
+	times->ns += ms * 1000000;
 }
 
 /* The daemon, which has nothing else to do, looks for what is due, twice at least. */
@@ -63,6 +57,24 @@ static struct tcp connect_to(int listener, const struct sockaddr_in *addr)
 	return tcp;
 }
 
+static void clocks_are_exact(void **state)
+{
+	(void)state;
+	static const struct {
+		int64_t ns;
+		uint64_t ms, us;
+	} rows[] = { { 1000, 0, 1 },
+		     { 999999, 0, 999 },
+		     { 1000000, 1, 1000 },
+		     { 7999999999, 7999, 7999999 },
+		     { 8000000000, 8000, 8000000 } };
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		times->ns = rows[i].ns;
+		assert_int_equal(conns_now_ms(), rows[i].ms);
+		assert_int_equal(conns_now_us(), rows[i].us);
+	}
+}
+
 /* A program may ask for a minute why its connection has failed. */
 static void a_failure_is_told_for_a_minute(void **state)
 {
@@ -74,13 +86,13 @@ static void a_failure_is_told_for_a_minute(void **state)
 	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
 	daemon_command(&daemon, 'x');
 	expect_reset(pair);
-	pass(59000);
+	pass(59999);
 	await_looks();
 	struct ipc_status status = ask_status(&daemon, pair, IPC_STATUS_LOOK, &back);
 	assert_int_equal(status.state, IPC_CONN_FAILED);
 	assert_int_equal(status.error, ETIMEDOUT);
 	assert_int_equal(back, -1);
-	pass(1000);
+	pass(1);
 	for (int i = 0; status.state == IPC_CONN_FAILED && i < WAIT_MS / 10; i++) {
 		poll(NULL, 0, 10);
 		status = ask_status(&daemon, pair, IPC_STATUS_LOOK, &back);
@@ -131,9 +143,9 @@ static void a_limit_is_logged_once_a_minute(void **state)
 	struct daemon_side daemon;
 	const struct side_limits limits = { .conns = { .conns = 2 } };
 	static const struct {
-		long ms;
+		int64_t ms;
 		int lines;
-	} rows[] = { { 0, 1 }, { 58000, 1 }, { 3000, 2 }, { 0, 2 } };
+	} rows[] = { { 0, 1 }, { 59999, 1 }, { 1, 2 }, { 0, 2 } };
 	daemon_start_limited(&daemon, &limits);
 	script->outcome = OUTCOME_ESTABLISHED;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -184,6 +196,7 @@ int main(void)
 {
 #define FRESH(f) cmocka_unit_test_setup(f, setup)
 	const struct CMUnitTest tests[] = {
+		FRESH(clocks_are_exact),
 		FRESH(a_failure_is_told_for_a_minute),
 		FRESH(as_many_failures_are_told),
 		FRESH(a_limit_is_logged_once_a_minute),
