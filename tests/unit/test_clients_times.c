@@ -169,6 +169,45 @@ static void a_limit_is_logged_once_a_minute(void **state)
 	daemon_stop(&daemon);
 }
 
+static char last_line[400];
+static unsigned int lines;
+
+static void on_line(void *ctx, int priority, const char *line)
+{
+	(void)ctx;
+	assert_int_equal(priority, LOG_WARNING);
+	snprintf(last_line, sizeof(last_line), "%s", line);
+	lines++;
+}
+
+/* What one user does often is told in one line a minute, and no other user's line is kept back for
+ * that. */
+static void each_user_has_lines_of_its_own(void **state)
+{
+	(void)state;
+	struct event_base *base = event_base_new();
+	const struct conns_config config = { .base = base, .callbacks = { .log = on_line } };
+	struct conns *conns;
+	assert_int_equal(conns_new(&config, &conns), 0);
+	lines = 0;
+	for (int i = 0; i < 10; i++)
+		conns_warn_of_user(conns, 1001, "noise", "user %d is loud", 1001);
+	assert_int_equal(lines, 1);
+	assert_string_equal(last_line, "user 1001 is loud");
+	conns_warn_of_user(conns, 1002, "noise", "user %d is loud", 1002);
+	assert_int_equal(lines, 2);
+	assert_string_equal(last_line, "user 1002 is loud");
+	conns_warn_of_user(conns, 1001, "other", "user %d is odd", 1001);
+	assert_int_equal(lines, 3);
+	pass(60000);
+	conns_warn_of_user(conns, 1001, "noise", "user %d is loud", 1001);
+	assert_int_equal(lines, 4);
+	assert_non_null(strstr(last_line, "user 1001 is loud"));
+	assert_non_null(strstr(last_line, "9")); /* lines that were kept back */
+	conns_free(conns);
+	event_base_free(base);
+}
+
 /* A daemon that stops makes no connection again in place of one whose rendezvous it breaks. */
 static void a_stopping_daemon_connects_no_more(void **state)
 {
@@ -200,6 +239,7 @@ int main(void)
 		FRESH(a_failure_is_told_for_a_minute),
 		FRESH(as_many_failures_are_told),
 		FRESH(a_limit_is_logged_once_a_minute),
+		FRESH(each_user_has_lines_of_its_own),
 		FRESH(a_stopping_daemon_connects_no_more),
 	};
 	times = mmap(NULL, sizeof(*times), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,

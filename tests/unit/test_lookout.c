@@ -82,11 +82,34 @@ static void an_earlier_time_replaces_a_later_one(void **state)
 	close_fixture(&f);
 }
 
+/* The daemon polls a page for as long as is set after bytes have moved, and stops then. */
+static void polling_ends_after_its_time(void **state)
+{
+	(void)state;
+	const uint64_t minute = 60000000;
+	struct fixture f;
+	open_fixture(&f);
+	f.conns.config.busy_poll_us = (uint32_t)minute;
+	struct shared *shared = &f.conn.shared;
+	shared->now = shared->active = conns_now_us();
+	lookout_update(&f.conn);
+	assert_true(shared->polled);
+	lookout_on_timer(-1, EV_TIMEOUT, &f.conns);
+	assert_true(shared->polled);
+	assert_true(f.conn.looked_at);
+	shared->active -= minute;
+	lookout_on_timer(-1, EV_TIMEOUT, &f.conns);
+	assert_false(shared->polled);
+	assert_false(f.conn.looked_at);
+	close_fixture(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_later_time_does_not_put_off_an_earlier_one),
 		cmocka_unit_test(an_earlier_time_replaces_a_later_one),
+		cmocka_unit_test(polling_ends_after_its_time),
 	};
 	return cmocka_run_group_tests_name("lookout", tests, NULL, NULL);
 }
