@@ -126,6 +126,29 @@ static void test_dups_of_file_actions(void **state)
 	assert_int_equal(pre_net_option.last_barred, listener);
 }
 
+/* Each number is noted for itself. */
+static void test_dups_of_any_number(void **state)
+{
+	(void)state;
+	static const int numbers[] = { 63, 64, 127, 200, 4095, 4096, 5000 };
+	struct inherit_barred barred;
+	pre_note_listener();
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		int fd = fcntl(listener, F_DUPFD_CLOEXEC, numbers[i]);
+		assert_int_equal(fd, numbers[i]);
+		inherit_bar(true, &barred);
+		if (fd <= 4096) /* higher ones have one note together */
+			assert_int_equal(barred.count, 0);
+		inherit_unbar(&barred);
+		inherit_note_dup(fd);
+		inherit_bar(true, &barred);
+		assert_int_equal(barred.count, 1);
+		assert_int_equal(barred.fds[0], fd);
+		inherit_unbar(&barred);
+		close(fd);
+	}
+}
+
 static int another_listener(void)
 {
 	union ipc_addr addr;
@@ -189,6 +212,7 @@ int main(void)
 		TEST(test_inherited_listeners_only),
 		TEST(test_barred_before),
 		TEST(test_without_smcrd),
+		TEST(test_dups_of_any_number),
 		TEST(test_dups_of_file_actions),
 		TEST(test_more_than_can_be_taken_back),
 		TEST(test_without_proc),
