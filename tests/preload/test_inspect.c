@@ -2,11 +2,13 @@
 /* Which programs can use SMC-R: scripts whose interpreters are scripts, programs by descriptor, and
  * names that PATH is searched for. What ELF files are judged to be is in tests/bats/smcr-run.bats,
  * where they are started too. */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -94,6 +96,66 @@ static void programs_by_descriptor(void **state)
 	assert_int_equal(judge(AT_FDCWD, "", 0).verdict, INSPECT_UNKNOWN);
 }
 
+/* The head of this program, and the path of its loader. */
+static void read_own(Elf64_Ehdr *ret_head, char ret_path[PATH_MAX])
+{
+	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	Elf64_Phdr segment = { 0 };
+	assert_int_equal(read(self, ret_head, sizeof(*ret_head)), sizeof(*ret_head));
+	for (int i = 0; segment.p_type != PT_INTERP; i++) {
+		const off_t at = (off_t)ret_head->e_phoff + i * (off_t)sizeof(segment);
+		assert_true(i < ret_head->e_phnum);
+		assert_int_equal(pread(self, &segment, sizeof(segment), at), sizeof(segment));
+	}
+	assert_true(segment.p_filesz < PATH_MAX);
+	assert_int_equal(pread(self, ret_path, segment.p_filesz, (off_t)segment.p_offset),
+			 segment.p_filesz);
+	close(self);
+}
+
+/* A program that has the loader of this one, and a note of the owner "Go", which may be cut off. */
+static void notes(void **state)
+{
+	(void)state;
+	struct {
+		Elf64_Ehdr head;
+		Elf64_Phdr segments[2];
+		Elf64_Nhdr note;
+		char owner[4];
+	} file = { 0 };
+	char path[PATH_MAX];
+	read_own(&file.head, path);
+	file.head.e_phoff = offsetof(__typeof__(file), segments);
+	file.head.e_phnum = 2;
+	file.segments[0].p_type = PT_INTERP;
+	file.segments[0].p_offset = sizeof(file);
+	file.segments[1] = (Elf64_Phdr){ .p_type = PT_NOTE,
+					 .p_offset = offsetof(__typeof__(file), note),
+					 .p_filesz = sizeof(file.note) + sizeof(file.owner),
+					 .p_align = 4 };
+	file.note.n_namesz = sizeof(file.owner);
+	file.segments[0].p_filesz = strlen(path) + 1;
+	static const struct {
+		const char *owner;
+		bool cut;
+		enum inspect_verdict verdict;
+	} rows[] = { { "Go", false, INSPECT_GO },
+		     { "go", false, INSPECT_OK },
+		     { "Go", true, INSPECT_OK } };
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
+		int fd = open("elf", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
+		strcpy(file.owner, rows[i].owner);
+		/* behind the end of the file, where the loader is named too */
+		file.segments[1].p_offset = rows[i].cut ? sizeof(file) + sizeof(path)
+							: offsetof(__typeof__(file), note);
+		assert_int_equal(write(fd, &file, sizeof(file)), sizeof(file));
+		assert_int_equal(write(fd, path, strlen(path) + 1), strlen(path) + 1);
+		close(fd);
+		assert_int_equal(judge(AT_FDCWD, "elf", 0).verdict, rows[i].verdict);
+	}
+}
+
 static void links_that_are_not_followed(void **state)
 {
 	(void)state;
@@ -158,6 +220,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(scripts_within_scripts),
 		cmocka_unit_test(programs_by_descriptor),
+		cmocka_unit_test(notes),
 		cmocka_unit_test(links_that_are_not_followed),
 		cmocka_unit_test(names_are_searched_for),
 		cmocka_unit_test(harm),

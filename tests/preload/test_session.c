@@ -16,6 +16,7 @@
 #include "lib/smcr/session.h"
 #include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"
+#include "lib/smcr/unasked.h"
 #include "tests/lib/tries.h"
 #include "tests/preload/fixture.h"
 
@@ -62,6 +63,24 @@ static void test_errors_are_told(void **state)
 	waitpid(smcrd.pid, NULL, 0);
 	expect_errors(fd, ECONNREFUSED, ECONNRESET);
 	close(fd);
+}
+
+static void test_addresses_are_copied_whole(void **state)
+{
+	(void)state;
+	const socklen_t least = offsetof(struct sockaddr_in6, sin6_scope_id);
+	union ipc_addr in = { .in.sin_family = AF_INET },
+		       in6 = { .in6 = { .sin6_family = AF_INET6, .sin6_scope_id = 5 } },
+		       other = { .sa.sa_family = AF_UNIX }, to;
+	assert_true(pre_unasked_copy(&in.sa, sizeof(in.in), &to));
+	assert_memory_equal(&to.in, &in.in, sizeof(in.in));
+	assert_false(pre_unasked_copy(&in.sa, sizeof(in.in) - 1, &to));
+	assert_true(pre_unasked_copy(&in6.sa, sizeof(in6.in6), &to));
+	assert_memory_equal(&to.in6, &in6.in6, sizeof(in6.in6));
+	assert_true(pre_unasked_copy(&in6.sa, least, &to)); /* as before there were scopes */
+	assert_int_equal(to.in6.sin6_scope_id, 0);
+	assert_false(pre_unasked_copy(&in6.sa, least - 1, &to));
+	assert_false(pre_unasked_copy(&other.sa, sizeof(other), &to));
 }
 
 /* ---- the number 0, which is free in programs that have closed their standard input */
@@ -180,6 +199,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_errors_are_told),
+		TEST(test_addresses_are_copied_whole),
 		TEST(test_a_socket_with_number_zero),
 		TEST(test_an_accepted_socket_with_number_zero),
 		TEST(test_questions_with_number_zero),

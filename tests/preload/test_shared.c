@@ -727,6 +727,20 @@ static void test_nothing_comes_behind_a_reset(void **state)
 	start(state);
 }
 
+/* A call that wants more than one byte, and has got none, is told of a reset; the next call is
+ * not. */
+static void test_a_reset_is_told_once(void **state)
+{
+	(void)state;
+	char buf[10];
+	path_daemon_stop(&smcrd);
+	assert_int_equal(recv(fd, buf, sizeof(buf), MSG_WAITALL), -1);
+	assert_int_equal(errno, ECONNRESET);
+	assert_int_equal(recv(fd, buf, sizeof(buf), MSG_WAITALL), 0);
+	close(fd);
+	start(state);
+}
+
 static void *wait_for_ten(void *arg)
 {
 	static char buf[10];
@@ -948,6 +962,7 @@ static void test_sendfile(void **state)
 	assert_int_equal(offset, 150000);
 	assert_int_equal(lseek(file, 150000, SEEK_SET), 150000);
 	path_daemon_await_sleep(&smcrd);
+	assert_true(smcrd.from_memory > 0); /* not by the kernel alone */
 	while (lseek(file, 0, SEEK_CUR) < (off_t)sizeof(out))
 		assert_true(sendfile(fd, file, NULL, sizeof(out)) > 0);
 	assert_int_equal(sendfile(fd, file, NULL, 10), 0);
@@ -983,6 +998,7 @@ int main(void)
 		TEST(test_close_loses_nothing),
 		TEST(test_death_of_the_daemon_is_a_reset),
 		TEST(test_nothing_comes_behind_a_reset),
+		TEST(test_a_reset_is_told_once),
 		TEST(test_a_reset_in_the_middle_of_a_call),
 		TEST(test_copies_of_a_descriptor),
 		TEST(test_stale_entries),
