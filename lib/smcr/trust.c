@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/smcr/trust.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -22,6 +23,8 @@ static int maker_of(int fd, uid_t *ret_uid)
 	int rc = sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
 	if (rc < 0)
 		return rc;
+	if (cred.uid == (uid_t)-1)
+		return -ENOTCONN; /* no Unix socket, or one without another end */
 	*ret_uid = cred.uid;
 	return 0;
 }
