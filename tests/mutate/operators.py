@@ -33,7 +33,7 @@ NO_OPERAND = {"return", "case", "sizeof", "else", "do"}
 DECLARING = {"struct", "enum", "union", "const", "static", "unsigned", "extern", "typedef"}
 HEADED = {"if", "while", "for", "switch"}
 # Calls of these are not behaviour: assertions and log messages.
-SILENT = {"assert", "static_assert", "smcr_log", "syslog"}
+SILENT = {"assert", "static_assert", "smcr_log", "syslog", "log_message", "conns_log"}
 NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|\d+)([uUlL]*)")
 
 

@@ -5,11 +5,14 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "lib/smcr/pair.h"
@@ -51,6 +54,33 @@ static int foreign_end(void)
 	close(via[0]);
 	close(via[1]);
 	return end;
+}
+
+/* Before there is a smcrd: its socket's owner is noted when the file is first seen. */
+static bool the_first_owner_is_noted(void)
+{
+	char dir[] = "/tmp/trust.XXXXXX";
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int end = foreign_end(), socket_fd = pre_net_socket(AF_UNIX, SOCK_STREAM);
+	if (!mkdtemp(dir))
+		return false;
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/sock", dir);
+	pre_set_daemon(addr.sun_path);
+	bool nobody = !pre_trust_end(end);
+	bool made = bind(socket_fd, (struct sockaddr *)&addr, sizeof(addr)) == 0 &&
+		    chown(addr.sun_path, FOREIGNER, (gid_t)-1) == 0;
+	pre_trust_note_owner();
+	unlink(addr.sun_path);
+	rmdir(dir);
+	return nobody && made && pre_trust_end(end);
+}
+
+static void test_the_first_owner(void **state)
+{
+	(void)state;
+	if (geteuid() != 0 || access(IPC_DEFAULT_SOCKET, F_OK) == 0)
+		skip(); /* needs two users, and no smcrd */
+	assert_succeeds(the_first_owner_is_noted);
 }
 
 static bool strangers_are_not_trusted(void)
@@ -177,6 +207,7 @@ static void test_numbers_that_are_used_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_the_first_owner),
 		TEST(test_makers),
 		TEST(test_numbers_that_are_used_again),
 	};
