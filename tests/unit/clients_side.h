@@ -274,6 +274,9 @@ struct side_limits {
 	rlim_t files; /* how many the daemon may open */
 };
 
+/* What a test wants to be told besides; NULL: nothing. Called in the daemon's process. */
+static void (*add_callbacks)(struct conns_callbacks *callbacks);
+
 static void open_rooms(struct event_base *base, const char *path, const struct side_limits *limits)
 {
 	char text[256];
@@ -293,6 +296,8 @@ static void open_rooms(struct event_base *base, const char *path, const struct s
 			       .administrator = is_administrator,
 			       .control_gone = on_gone },
 	};
+	if (add_callbacks)
+		add_callbacks(&conns_config.callbacks);
 	if (limits) {
 		conns_config.limits = limits->conns;
 		config.limits = limits->clients;
