@@ -247,6 +247,7 @@ $(foreach t,$(BUS_TESTS),$(eval LINK_test_bus_$(t) := -Wl,--wrap=fabric_qp_stats
 LINK_test_clc_stream := -Wl,--wrap=spoken_alone,--wrap=spoken_say
 LINK_test_clients_exhaustion := -Wl,--wrap=calloc,--wrap=malloc,--wrap=realloc,--wrap=socketpair,--wrap=memfd_create,--wrap=epoll_create1,--wrap=epoll_ctl
 LINK_test_clients_times := -Wl,--wrap=clock_gettime
+LINK_test_clients_told := -Wl,--wrap=rdv_verify_socket
 LINK_test_engine_exhaustion := -Wl,--wrap=calloc,--wrap=realloc
 LINK_test_pair_calls := -Wl,--wrap=socketpair,--wrap=bind,--wrap=getsockopt,--wrap=send,--wrap=sendfile,--wrap=memfd_create,--wrap=ftruncate
 LINK_test_poller := -Wl,--wrap=epoll_ctl
