@@ -425,6 +425,18 @@ static bool on_info(int fd, const uint8_t *payload, size_t len, int proof)
 	return false;
 }
 
+static void on_memory(int fd)
+{
+	const struct ipc_memory memory = { .outcome = (uint8_t)script->memory };
+	uint8_t payload[IPC_MAX_CLIENT_LEN];
+	script->memory_requests++;
+	if (script->memory)
+		put_frame(fd, IPC_MEMORY, payload,
+			  ipc_encode_memory(&memory, payload, sizeof(payload)), -1);
+	else
+		put_error(fd, EOPNOTSUPP);
+}
+
 static void answer(struct session *s, const struct ipc_header *header, const uint8_t *payload)
 {
 	/* Read the variable once: as soon as the program has seen a wrong greeting, the test may
@@ -445,6 +457,7 @@ static void answer(struct session *s, const struct ipc_header *header, const uin
 	case IPC_INFO_REQUEST:
 		s->waits = on_info(s->fd, payload, header->length, s->received);
 		break;
+	case IPC_MEMORY_REQUEST: on_memory(s->fd); break;
 	default: put_error(s->fd, EOPNOTSUPP); break;
 	}
 	if (kept)

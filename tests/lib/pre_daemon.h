@@ -39,9 +39,12 @@ struct pre_daemon_script {
 	_Atomic int dribble;   /* non-zero: answers are sent byte by byte */
 	_Atomic int nameless;  /* non-zero: pair ends have no name */
 	_Atomic int stayed;    /* enum smcr_reason: why sockets that stayed TCP have done so */
+	_Atomic int
+		memory; /* enum ipc_memory_outcome, never GRANTED; 0: such requests are unknown */
 	/* Counted by the daemon. */
 	_Atomic int sessions, connected, connecting, accepted, status_requests, may_take_back;
 	_Atomic int sockopts, disconnects, taken_back, conns, last_flags, info_requests, info_waits;
+	_Atomic int memory_requests;
 };
 
 struct pre_daemon {
