@@ -139,6 +139,30 @@ carried() {
 	[ "$output" = ENOTDIR ]
 }
 
+# bar_after WAY PROGRAM: have the program inherit a listener, and print 0 if the listener is barred afterwards
+bar_after() {
+	/usr/bin/python3 - "$RUN" "$SOCKET" "$WAYS" "$@" <<-'EOF'
+	import socket, subprocess, sys
+	run, path, ways, way, program = sys.argv[1:]
+	listener = socket.create_server(("127.0.0.1", 0))
+	listener.set_inheritable(True)
+	subprocess.run([run, "--socket", path, ways, way, program], close_fds=False, stdout=subprocess.DEVNULL)
+	IP_MULTICAST_ALL = 49
+	print(listener.getsockopt(socket.IPPROTO_IP, IP_MULTICAST_ALL))
+	EOF
+}
+
+@test "a listener stays barred for a program that cannot speak CLC, and not for one that was not started" {
+	static tool 0
+	static locked 0
+	chmod 644 "$DIR/locked"
+	for way in execve posix_spawn; do
+		[ "$(bar_after "$way" "$DIR/tool")" = 0 ]
+		[ "$(bar_after "$way" "$DIR/locked")" = 1 ]
+		[ "$(bar_after "$way" /usr/bin/true)" = 1 ]
+	done
+}
+
 @test "a very large environment is carried, after vfork() it is left as it is" {
 	run_ways 0 large /usr/bin/env - A=1
 	[ "$(wc -l <<<"$output")" = 20003 ]
