@@ -229,11 +229,58 @@ static void half_open(void **state)
 	PROVES("RMB-12 LG-14");
 }
 
+/** A connection whose user and peer hold so much. */
+static void hold(struct smcr_conn *conn, uint64_t bytes)
+{
+	conn->rx.element.size = (uint32_t)bytes;
+	smcr_account_settle(conn);
+	assert_true(conn->engine->memory_held == bytes);
+}
+
+/** The shares of the budget, to the byte. */
+static void shares_are_exact(void **state)
+{
+	(void)state;
+	static const struct {
+		uint64_t budget, set_aside;
+	} rows[] = { { 256 * MIB, 16 * MIB },
+		     { 21 * MIB, 5 * 256 * KIB }, /* in steps */
+		     { 4 * MIB, 256 * KIB },
+		     { 4 * MIB - 1, 0 } };
+	static struct smcr_engine engine;
+	static struct smcr_conn conn;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
+		engine.config.memory_budget = rows[i].budget;
+		assert_true(smcr_account_set_aside(&engine) == rows[i].set_aside);
+	}
+	engine.config.memory_budget = 256 * MIB;
+	conn.engine = &engine;
+	conn.params.peer = (struct smcr_addr){ .family = AF_INET, .ip = { 10, 0, 0, 1 } };
+	assert_int_equal(smcr_account_open(&conn), 0);
+	hold(&conn, MIB - 1); /* a 256th */
+	assert_true(smcr_account_is_small(&conn));
+	hold(&conn, MIB);
+	assert_false(smcr_account_is_small(&conn));
+	hold(&conn, 96 * MIB); /* six sixteenths */
+	assert_false(smcr_account_is_large(&conn));
+	hold(&conn, 96 * MIB + 1);
+	assert_true(smcr_account_is_large(&conn));
+	hold(&conn, 240 * MIB - 1);
+	assert_true(smcr_account_allows(&conn));
+	hold(&conn, 240 * MIB); /* what is left is set aside */
+	assert_false(smcr_account_allows(&conn));
+	smcr_account_close(&conn);
+	assert_true(engine.memory_held == 0);
+	assert_null(engine.accounts);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(large_buffers_asked_for),
 		cmocka_unit_test(the_last_sixteenth),
+		cmocka_unit_test(shares_are_exact),
 		cmocka_unit_test(peers_of_one_prefix),
 		cmocka_unit_test(memory_of_ended_connections_keeps_no_peer_out),
 		cmocka_unit_test(half_open),
