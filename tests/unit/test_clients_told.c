@@ -59,7 +59,7 @@ static void on_failed(void *ctx, uid_t uid, const struct smcr_addr *peer, enum c
 static void on_ended(void *ctx, const struct conns_ended *ended)
 {
 	(void)ctx;
-	tell("ended server=%d bytes=%llu\n", ended->server, (unsigned long long)ended->bytes);
+	tell("ended bytes=%llu\n", (unsigned long long)ended->bytes);
 }
 
 static void on_told(void *ctx, const struct conns_told *what)
@@ -147,8 +147,8 @@ static void what_works(void **state)
 		expect_bytes(pair, "hello");
 		close(pair);
 		expect_end(tcp.far);
-		expect_told("worked uid=%u port=%u\nended server=%d bytes=10\n", uid(),
-			    server ? 0 : ntohs(tcp.peer.sin_port), server);
+		expect_told("worked uid=%u port=%u\nended bytes=10\n", uid(),
+			    server ? 0 : ntohs(tcp.peer.sin_port));
 		close(tcp.far);
 		daemon_stop(&daemon);
 	}
@@ -309,7 +309,7 @@ static void what_is_reset_in_the_end(void **state)
 	expect_reset(tcp.far);
 	expect_told("worked uid=%u port=0\nwas reset server=1 port=%u reason=0/0 why=its program "
 		    "has closed, and the peer took nothing more for too long tcp=0 fell=0 failed=0 "
-		    "resets=1\nended server=1 bytes=%u\n",
+		    "resets=1\nended bytes=%u\n",
 		    uid(), port, RING);
 	close(tcp.far);
 	daemon_stop(&daemon);
