@@ -118,11 +118,13 @@ static void test_receiving(void **state)
 		errno = UNTOUCHED;
 		assert_int_equal(receive_ways[i].call(fd, 8), -1);
 		assert_int_equal(errno, EAGAIN);
-		assert_int_equal(send(peer, "8 bytes.", 8, 0), 8);
+		assert_int_equal(send(peer, "8 bytes.more", 12, 0), 12);
 		assert_int_equal(pre_net_wait(fd, POLLIN), POLLIN);
 		errno = UNTOUCHED;
 		assert_int_equal(receive_ways[i].call(fd, 8), 8);
 		assert_int_equal(errno, UNTOUCHED);
+		assert_int_equal(recv(fd, block, sizeof(block), 0), 4);
+		assert_memory_equal(block, "more", 4);
 	}
 	close(peer);
 	assert_true(pre_net_wait(fd, POLLIN) & POLLIN);
