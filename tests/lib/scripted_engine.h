@@ -42,7 +42,8 @@ static struct script {
 	_Atomic int
 		hold_emptied; /* memory that was shared is empty: nothing goes on until this is 0 */
 	_Atomic int emptied;  /* how often memory that was shared was given away */
-	_Atomic int silent;   /* nothing is sent back, and nothing consumed, until command 'g' */
+	_Atomic int slow_aborts; /* they are only counted, and nothing more is told */
+	_Atomic int silent;      /* nothing is sent back, and nothing consumed, until command 'g' */
 	_Atomic int starts, shutdowns, closes, closes_unread, aborts, tcp_resets, tcp_fins, clc;
 	_Atomic int warnings; /* lines of the log */
 	char warning[512];    /* the last of them, complete when `warnings` has counted it */
@@ -361,6 +362,8 @@ void smcr_conn_close(struct smcr_conn *conn, bool unread)
 void smcr_conn_abort(struct smcr_conn *conn)
 {
 	script->aborts++;
+	if (script->slow_aborts)
+		return;
 	fake_closed(conn, (struct smcr_conn_event){ .tcp_reset = true });
 	fake_free(conn);
 }

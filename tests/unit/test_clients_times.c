@@ -103,6 +103,40 @@ static void a_failure_is_told_for_a_minute(void **state)
 	daemon_stop(&daemon);
 }
 
+/* A program has closed, and the peer takes nothing more: the connection is given up once, however
+ * long its end takes. */
+static void a_connection_is_given_up_once(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const struct side_limits limits = { .conns = { .close_wait_ms = 1000 } };
+	struct tcp tcp = connect_tcp(), other = connect_tcp();
+	static char block[4 * RING];
+	daemon_start_limited(&daemon, &limits);
+	int failed = hand_over(&daemon, &other, IPC_HANDOVER_ACCEPTED);
+	daemon_command(&daemon, 'x'); /* is remembered for a minute, so the daemon looks on */
+	expect_reset(failed);
+	script->outcome = OUTCOME_ESTABLISHED;
+	script->silent = script->slow_aborts = 1;
+	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	assert_true(send(pair, block, sizeof(block), MSG_DONTWAIT) > RING);
+	close(pair);
+	wait_for_line(&daemon, "smcr"); /* the close is worked off */
+	await_looks();
+	pass(999);
+	await_looks();
+	assert_int_equal(script->aborts, 0);
+	pass(1000); /* the close may have been noted after the first part of the time */
+	WAIT_COUNT(script->aborts, 1);
+	pass(5000);
+	await_looks();
+	assert_int_equal(script->aborts, 1);
+	close(failed);
+	close(tcp.far);
+	close(other.far);
+	daemon_stop(&daemon);
+}
+
 /* More failures than the daemon remembers: the oldest is forgotten. */
 static void as_many_failures_are_told(void **state)
 {
@@ -237,6 +271,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FRESH(clocks_are_exact),
 		FRESH(a_failure_is_told_for_a_minute),
+		FRESH(a_connection_is_given_up_once),
 		FRESH(as_many_failures_are_told),
 		FRESH(a_limit_is_logged_once_a_minute),
 		FRESH(each_user_has_lines_of_its_own),
