@@ -111,7 +111,8 @@ static void sharing_ends_before_memory_goes(void **state)
 		ends[i / 2](f);
 		if (ends[i / 2] != engine_is_freed) {
 			connfix_run(f, 120 * SECOND);
-			connfix_complete(f);
+			if (f->live_qps > 0) /* else the links have gone with their group */
+				connfix_complete(f);
 			connfix_run(f, 120 * SECOND);
 			assert_true(connfix_gone(f));
 			assert_false(f->shared);
