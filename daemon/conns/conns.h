@@ -305,10 +305,9 @@ struct quota {
 	uint32_t closers; /* threads of closer.c that work for this user */
 	uint32_t fins;    /* TCP sockets that wait for the peer's FIN (fins.c) */
 	bool limited;     /* at one of its limits: its new connections carry no SMC-R option */
-	uint64_t limit_logged_ms;
-	size_t unsent;   /* bytes of replies that its tools have not read */
-	uint64_t served; /* its last turn among the users who wait (daemon/clients/pace.c) */
-	bool abandoned;  /* only closer.c uses this quota any more, and frees it */
+	size_t unsent;    /* bytes of replies that its tools have not read */
+	uint64_t served;  /* its last turn among the users who wait (daemon/clients/pace.c) */
+	bool abandoned;   /* only closer.c uses this quota any more, and frees it */
 	UT_hash_handle hh;
 };
 

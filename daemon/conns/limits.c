@@ -118,15 +118,6 @@ bool limits_allow_conn(const struct conns *conns, const struct quota *quota)
 	       files_of(quota) + FDS_OF_NEW_CONN <= share_of(left);
 }
 
-static bool may_log(uint64_t *last_ms)
-{
-	uint64_t now = conns_now_ms();
-	if (*last_ms && now - *last_ms < LOG_MS)
-		return false;
-	*last_ms = now;
-	return true;
-}
-
 /* Nothing tells when there is room again for a user whose share was small: others have ended
  * connections, or a thread has closed descriptors. */
 static void check_later(struct conns *conns)
@@ -150,12 +141,15 @@ static void update_all(struct conns *conns)
 	if (reason == SMCR_REASON_NONE)
 		return;
 	check_later(conns);
-	if (may_log(&conns->limit_logged_ms))
-		conns_log(conns, LOG_WARNING,
-			  "new connections stay TCP: %s (connections: %u, sessions: %u, files for "
-			  "them: %u of %u)",
-			  smcr_reason_text(reason), conns->counts.conns, conns->sessions,
-			  files_of_all(conns), conns->files_most);
+	const uint64_t now = conns_now_ms();
+	if (conns->limit_logged_ms && now - conns->limit_logged_ms < LOG_MS)
+		return;
+	conns->limit_logged_ms = now;
+	conns_log(conns, LOG_WARNING,
+		  "new connections stay TCP: %s (connections: %u, sessions: %u, files for them: %u "
+		  "of %u)",
+		  smcr_reason_text(reason), conns->counts.conns, conns->sessions,
+		  files_of_all(conns), conns->files_most);
 }
 
 static void update_user(struct conns *conns, struct quota *quota)
@@ -169,14 +163,14 @@ static void update_user(struct conns *conns, struct quota *quota)
 	if (!limited)
 		return;
 	check_later(conns);
-	if (may_log(&quota->limit_logged_ms))
-		conns_log(conns, LOG_WARNING,
-			  "new connections of user %u stay TCP: it is at a limit of smcrd.conf "
-			  "(max_connections_per_user: it has %u; max_sessions_per_user: it has "
-			  "%u), or has its share of what is left for all (files: it has %u, and %u "
-			  "are left; LimitNOFILE= of the service)",
-			  (unsigned int)quota->uid, quota->conns, quota->sessions, files_of(quota),
-			  files_left(conns));
+	conns_warn_of_user(
+		conns, quota->uid, "limit",
+		"new connections of user %u stay TCP: it is at a limit of smcrd.conf "
+		"(max_connections_per_user: it has %u; max_sessions_per_user: it has %u), "
+		"or has its share of what is left for all (files: it has %u, and %u are "
+		"left; LimitNOFILE= of the service)",
+		(unsigned int)quota->uid, quota->conns, quota->sessions, files_of(quota),
+		files_left(conns));
 }
 
 void limits_update(struct conns *conns, struct quota *quota)

@@ -137,11 +137,12 @@ static void a_connection_is_given_up_once(void **state)
 	daemon_stop(&daemon);
 }
 
-/* More failures than the daemon remembers: the oldest is forgotten. */
+/* More failures than the daemon remembers of one user, which is half of all: the oldest is
+ * forgotten. */
 static void as_many_failures_are_told(void **state)
 {
 	(void)state;
-	enum { MOST = 1024 };
+	enum { MOST = 512 };
 	struct daemon_side daemon;
 	struct sockaddr_in addr;
 	int back, listener = listen_tcp(&addr), first = -1, second = -1;
@@ -170,7 +171,8 @@ static void as_many_failures_are_told(void **state)
 	daemon_stop(&daemon);
 }
 
-/* One line a minute says that there are too many connections. */
+/* One line a minute says that there are too many connections, and one that they are this user's.
+ * Between two rows the user has no connection. */
 static void a_limit_is_logged_once_a_minute(void **state)
 {
 	(void)state;
@@ -179,7 +181,7 @@ static void a_limit_is_logged_once_a_minute(void **state)
 	static const struct {
 		int64_t ms;
 		int lines;
-	} rows[] = { { 0, 1 }, { 59999, 1 }, { 1, 2 }, { 0, 2 } };
+	} rows[] = { { 0, 2 }, { 59999, 2 }, { 1, 4 }, { 0, 4 } };
 	daemon_start_limited(&daemon, &limits);
 	script->outcome = OUTCOME_ESTABLISHED;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
