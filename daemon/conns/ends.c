@@ -215,18 +215,37 @@ void conn_drop(struct conn *conn)
 	conn_end(conn);
 }
 
-/* A program that has seen end of file must not get ECONNRESET. */
-static void reset_pair(struct conn *conn)
+/* The kernel reads ECONNRESET at the program's end of the pair. TCP reports another error where the
+ * peer has sent no RST: `ss -K` has destroyed the socket, or the peer does not answer. The library
+ * asks for it. */
+static void note_other_error(struct conn *conn, int error)
 {
-	if (conn->pump.rx_ended || conn->relay.rx_ended)
+	conn->error = error;
+	failed_add(conn, error, SMCR_REASON_NONE, -1);
+}
+
+static bool is_other_error(int error)
+{
+	return error && error != ECONNRESET && error != EPIPE;
+}
+
+/* A program that has seen end of file must not get ECONNRESET. */
+static void reset_pair(struct conn *conn, int tcp_error)
+{
+	if (conn->pump.rx_ended || conn->relay.rx_ended) {
 		pair_refuse(&conn->pair);
-	else
-		pair_reset(&conn->pair);
+		return;
+	}
+	if (is_other_error(tcp_error))
+		note_other_error(conn, tcp_error);
+	pair_reset(&conn->pair);
 }
 
 void conn_reset(struct conn *conn)
 {
 	conn->conns->counts.resets++;
+	if (is_other_error(conn->tcp_error))
+		conn->why = strerrordesc_np(conn->tcp_error);
 	if (conn->why)
 		conn_tell(conn, CONNS_WAS_RESET, conn->why);
 	conn->phase = PHASE_CLOSING;
@@ -234,7 +253,7 @@ void conn_reset(struct conn *conn)
 	conn_stop_watching(conn);
 	conn_unshare(conn);
 	reset_tcp(conn);
-	reset_pair(conn);
+	reset_pair(conn, conn->tcp_error);
 }
 
 void conn_closed(struct conn *conn)
@@ -274,7 +293,7 @@ void conn_end_relay(struct conn *conn, bool orderly)
 		conn->error = ECONNRESET;
 		conn->conns->counts.resets++;
 		reset_tcp(conn);
-		reset_pair(conn);
+		reset_pair(conn, conn->relay.error);
 	}
 	history_add(conn, CONN_MODE_TCP, IPC_CONN_CLOSED);
 	conn_end(conn);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Records of connections that failed, kept for a minute so that their programs can ask why. */
+/* Records of connections that failed, or have ended otherwise than by a reset, kept for a minute so
+ * that their programs can ask why. */
 #include <stdlib.h>
 
 #include "daemon/conns/internal.h"
@@ -32,7 +33,7 @@ static struct failed_conn *in_the_way(const struct conns *conns, const struct qu
 	return failed;
 }
 
-void failed_add(struct conn *conn, int error, uint32_t reason, int tcp)
+void failed_add(const struct conn *conn, int error, uint32_t reason, int tcp)
 {
 	struct conns *conns = conn->conns;
 	struct failed_conn *failed = calloc(1, sizeof(*failed));

@@ -157,6 +157,7 @@ struct conn {
 	bool reset_waits;        /* CLOSED with tcp_reset was put off by a turn */
 	struct smcr_needs needs; /* memory that the connection has needed; told with CLOSED */
 	int error;               /* positive errno */
+	int tcp_error;           /* positive errno with which TCP has ended; 0: it has not */
 	uint32_t reason, peer_reason;
 	const char *why;  /* why the connection was reset; NULL: because its link group ended */
 	bool settled_tcp; /* plain TCP by the TCP handshake; the BPF programs have counted it */
@@ -432,7 +433,7 @@ int shown_look_up(const struct conns *conns, int proof, struct shown *ret_shown)
 /* failed.c */
 /** Keep what the program of a failed connection may ask for. `tcp` (or -1) belongs to the record
  * from now on. */
-void failed_add(struct conn *conn, int error, uint32_t reason, int tcp);
+void failed_add(const struct conn *conn, int error, uint32_t reason, int tcp);
 void failed_remove(struct conns *conns, struct failed_conn *failed);
 void failed_expire(struct conns *conns, uint64_t now_ms);
 

@@ -96,6 +96,14 @@ static void took(struct relay_rest *rest, size_t n)
 	*rest = (struct relay_rest){ 0 };
 }
 
+/* The kernel tells it once, and EPIPE from then on. @return -error */
+static int note_error(struct relay *relay, int error)
+{
+	if (!relay->error && error != EPIPE)
+		relay->error = error;
+	return -error;
+}
+
 /* ---- program to TCP */
 
 /* @return bytes that TCP took; 0: none, `tx_full` is set; a negative errno: TCP is broken */
@@ -107,7 +115,7 @@ static ssize_t tcp_send(struct relay *relay, const uint8_t *data, size_t len, bo
 			 MSG_DONTWAIT | MSG_NOSIGNAL | (urgent ? MSG_OOB : 0));
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && errno != EAGAIN)
-		return -errno;
+		return note_error(relay, errno);
 	if (n < (ssize_t)len)
 		relay->tx_full = true;
 	return n < 0 ? 0 : n;
@@ -280,6 +288,8 @@ static enum relay_result relay_rx(struct relay *relay)
 			relay->rx_ready = false;
 			break;
 		}
+		if (got < 0)
+			note_error(relay, errno);
 		if (got <= 0)
 			return end_rx(relay, got < 0 || relay->tcp_failed);
 		moved += (size_t)got;

@@ -33,6 +33,7 @@ struct relay {
 	bool urgent;     /* TCP may have an urgent byte */
 	bool closed;     /* the program has closed or died, or both directions have ended */
 	bool tcp_failed; /* a send failed: end of file on TCP means reset from now on */
+	int error;       /* positive errno with which TCP has ended; 0: it has not, or by EPIPE */
 	bool tx_ended;   /* FIN was sent */
 	bool rx_ended;   /* end of file was passed to the program */
 	bool deaf; /* the program reads no more but has not closed: bytes that arrive are dropped */

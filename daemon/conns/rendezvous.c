@@ -121,6 +121,8 @@ static void on_tcp_event(void *ctx, enum smcr_tcp_event event, int error)
 	struct conn *conn = ctx;
 	batch_begin(conn->conns->batch);
 	conn->meddled = event == SMCR_TCP_RESET && error == CLC_STREAM_MEDDLED;
+	if (event == SMCR_TCP_RESET && !conn->meddled)
+		conn->tcp_error = error;
 	if (conn->smc)
 		smcr_conn_tcp_event(conn->smc, event);
 	else if (conn->phase == PHASE_DECLINING && event == SMCR_TCP_RESET)

@@ -63,19 +63,19 @@ static void describe_status(struct shown *shown, int proof, bool look,
 			    struct ipc_status *ret_status)
 {
 	struct conn *conn = shown->conn;
-	if (conn) {
+	if (shown->failed) { /* also where the engine still waits for the peer */
+		ret_status->state = IPC_CONN_FAILED;
+		ret_status->error = shown->failed->error;
+		ret_status->reason = shown->failed->reason;
+		if (!look)
+			shown->failed->error = 0; /* reported once, like SO_ERROR */
+	} else if (conn) {
 		pair_look_if_shut(&conn->pair);
 		if (conn->phase == PHASE_SMCR || conn->phase == PHASE_RELAY || conn->opened_early)
 			pair_widen(&conn->pair, proof);
 		ret_status->state = (uint8_t)conn_state(conn);
 		ret_status->error = conn->error;
 		ret_status->reason = conn->reason;
-	} else if (shown->failed) {
-		ret_status->state = IPC_CONN_FAILED;
-		ret_status->error = shown->failed->error;
-		ret_status->reason = shown->failed->reason;
-		if (!look)
-			shown->failed->error = 0; /* reported once, like SO_ERROR */
 	}
 }
 

@@ -10,6 +10,7 @@
 
 #include "lib/preload/wait_all.h"
 #include "lib/smcr/calls.h"
+#include "lib/smcr/claim.h"
 #include "lib/smcr/fit.h"
 #include "lib/smcr/holders.h"
 #include "lib/smcr/next.h"
@@ -31,14 +32,31 @@ static bool is_pair(int fd)
 	return pre_ready() && pre_pair_name(fd, &name) == 0;
 }
 
+/* SO_ERROR, as the daemon knows it. @return 0: it knows of no error */
+static int ask_for_error(int fd)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+	return pre_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 ? error : 0;
+}
+
+/* A pair end was reset. TCP may have ended with another error than ECONNRESET: the daemon knows.
+ * Where it has ended itself, as when all connections are reset at once, nobody is asked. */
+static int why_reset(int fd)
+{
+	int error = pre_daemon_serves(fd) ? ask_for_error(fd) : 0;
+	return error ? error : ECONNRESET;
+}
+
 /* The error that getsockopt() reports, and clears. The daemon knows that of a connect(). */
 static int take_error(int fd)
 {
 	int error = 0;
-	socklen_t len = sizeof(error);
 	if (pre_pending_open_at(fd))
-		return pre_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 ? error : 0;
-	return sys_get_int(fd, SOL_SOCKET, SO_ERROR, &error) == 0 ? error : 0;
+		return ask_for_error(fd);
+	if (sys_get_int(fd, SOL_SOCKET, SO_ERROR, &error) < 0)
+		return 0;
+	return error == ECONNRESET ? why_reset(fd) : error;
 }
 
 bool answers_send_failed(int fd)
@@ -62,7 +80,9 @@ bool answers_send_would_fail(int fd)
 
 void answers_receive_failed(int fd)
 {
-	int error = pre_pending_open_at(fd) && is_pair(fd) ? take_error(fd) : 0;
+	int error = 0;
+	if (is_pair(fd))
+		error = pre_pending_open_at(fd) ? ask_for_error(fd) : why_reset(fd);
 	errno = error ? error : ECONNRESET;
 }
 

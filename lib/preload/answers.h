@@ -27,7 +27,7 @@ bool answers_send_failed(int fd);
 bool answers_send_would_fail(int fd);
 
 /** A call that receives has failed with ECONNRESET: set errno to the error of a connect() that has
- * failed, if no call has reported it yet. */
+ * failed, or with which TCP has ended, if no call has reported it yet. */
 void answers_receive_failed(int fd);
 
 /** A call that sends to an address has failed with EISCONN. @return true: a TCP socket would ignore

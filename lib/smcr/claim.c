@@ -96,6 +96,15 @@ bool pre_stands_still(int fd)
 	return get_private(fd, IPC_SO_STANDS_STILL, &value) == 0 && value != 0;
 }
 
+bool pre_daemon_serves(int fd)
+{
+	struct ipc_serving serving;
+	socklen_t len = sizeof(serving);
+	return sys_result(pre_next.getsockopt(fd, IPC_SOL_SMCR, IPC_SO_SERVING, &serving, &len)) ==
+		       0 &&
+	       !(serving.flags & (IPC_SERVING_STANDS_STILL | IPC_SERVING_STOPS));
+}
+
 int pre_address_number(int fd, uint64_t *ret_number)
 {
 	uint64_t number;

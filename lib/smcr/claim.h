@@ -57,6 +57,10 @@ int pre_tell_unasked(int fd, uint32_t number);
  * out. */
 bool pre_stands_still(int fd);
 
+/** Does smcrd run, and will it answer at once? `fd` may be any socket. False if that cannot be
+ * found out. */
+bool pre_daemon_serves(int fd);
+
 /** The number in smcrd's abstract address (ipc_abstract_address()). `fd` may be any socket.
  * @return 0, or a negative errno: there are no BPF programs that tell it */
 int pre_address_number(int fd, uint64_t *ret_number);

@@ -12,6 +12,7 @@
   relisten                  listen() again
   option NAME VALUE         set a TCP option of the connection and read it back
   status                    SO_ERROR
+  wait-for-end              until the connection has an error
   stands-still              does smcrd stand still?
   leave N                   so many descriptors can still be opened; -1: as many as before
   chroot DIRECTORY          setuid UID
@@ -25,6 +26,7 @@ accept and connect tell what kind of socket the connection is: "ok tcp" or "ok p
 import errno
 import os
 import resource
+import select
 import socket
 import struct
 import sys
@@ -129,6 +131,12 @@ def status():
     return connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
 
+def wait_for_end():
+    poll = select.poll()
+    poll.register(connection, 0)
+    assert poll.poll(10000)
+
+
 def stands_still():
     with socket.socket() as probe:
         return probe.getsockopt(0x534D4352, 5)
@@ -177,7 +185,7 @@ COMMANDS = {
     "close": close, "names": names, "option": option, "status": status, "leave": leave,
     "propose": propose, "declined": declined, "chroot": change_root, "setuid": setuid,
     "claim": claim, "keep": keep, "release": release,
-    "swap": swap, "stands-still": stands_still, "notices": notices, "relisten": relisten,
+    "swap": swap, "wait-for-end": wait_for_end, "stands-still": stands_still, "notices": notices, "relisten": relisten,
 }  # fmt: skip
 
 for line in sys.stdin:
