@@ -117,10 +117,18 @@ static struct ends connected(void)
 	return connected_by(AF_INET, USER);
 }
 
+/* With a reset: bytes that were refused would be repeated, and be refused again in another test. */
+static void close_end(int fd)
+{
+	const struct linger reset = { .l_onoff = 1 };
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	close(fd);
+}
+
 static void close_ends(struct ends *ends)
 {
-	close(ends->client);
-	close(ends->server);
+	close_end(ends->client);
+	close_end(ends->server);
 }
 
 /* ---- sending */
@@ -402,7 +410,7 @@ static void bytes_that_others_read_are_noticed(void **state)
 	spoken_hear(&spoken, 3);
 	assert_true(spoken_alone(&spoken));
 	spoken_end(&spoken);
-	close(ends.client);
+	close_end(ends.client);
 }
 
 /* Bytes that others sent before smcrd looked for the first time are noticed. */
@@ -474,8 +482,8 @@ static void a_socket_that_is_connected_again_is_held_again(void **state)
 	int server = accept(listener, NULL, NULL);
 	assert_promised(client);
 	assert_refused(client, server, proposal, len);
-	close(server);
-	close(client);
+	close_end(server);
+	close_end(client);
 	close(listener);
 }
 
@@ -546,7 +554,7 @@ static void without_memory_for_a_socket_there_is_no_connection(void **state)
 		assert_int_equal(errno, EAGAIN);
 	}
 	close(listener);
-	close(ends.client);
+	close_end(ends.client);
 }
 
 static void users_are_told_apart(void **state)
