@@ -3,8 +3,11 @@
  * Stands in for the daemon in tests of the TCP option. It opens the option, prints "ready", then
  * carries out one command a line from standard input and answers each with one line. It ends at the
  * end of its input. Until then its heartbeat shows that it runs, as the daemon's does. With
- * --no-gate it does not see what really leaves. skip ADDR[,PORT] SECONDS REASON... | unskip
- * ADDR[,PORT] | skipped | hold REASON_CODE exclude ADDR/LEN | include ADDR/LEN plain | plain-counts
+ * --no-gate it does not see what really leaves.
+ *
+ *   skip ADDR[,PORT] SECONDS REASON... | unskip ADDR[,PORT] | skipped | hold REASON_CODE
+ *   exclude ADDR/LEN | include ADDR/LEN
+ *   plain | plain-counts
  */
 #include <arpa/inet.h>
 #include <poll.h>

@@ -3,14 +3,14 @@
  * What leaves claimed sockets: the handshakes' packets, with or without the option (leaving.h), and
  * which programs may send CLC.
  *
- * A peer that was promised SMC-R takes the bytes on the TCP connection
- * as CLC of this host, and CLC has no authentication. So on a socket with such a promise only three
- * kinds of bytes pass: messages that smcrd has announced (IPC_SO_SPOKEN), a Decline that harms
- * nobody (the library sends one if smcrd does not take the connection), and bytes that are no CLC
- * from the first one on, with which the peer ends the rendezvous. The last two open the gate once
- * the peer has received them: what follows belongs to the program. Until then they are checked each
- * time they are sent, because a program may change pages that the kernel sends from. Sockets that
- * root has claimed are not checked.
+ * A peer that was promised SMC-R takes the bytes on the TCP connection as CLC of this host, and CLC
+ * has no authentication. So on a socket with such a promise only three kinds of bytes pass:
+ * messages that smcrd has announced (IPC_SO_SPOKEN), a Decline that harms nobody (the library sends
+ * one if smcrd does not take the connection), and bytes that are no CLC from the first one on, with
+ * which the peer ends the rendezvous. The last two open the gate once the peer has received them:
+ * what follows belongs to the program. Until then they are checked each time they are sent, because
+ * a program may change pages that the kernel sends from. Sockets that root has claimed are not
+ * checked.
  *
  * Attached to the root of the cgroup hierarchy. A packet is checked before it is cut into segments
  * or fragments, and again whenever it is repeated. Refused bytes stay in the socket's queue, before
