@@ -184,12 +184,10 @@ int smcr_gate(struct __sk_buff *skb)
 	if (!sk)
 		return 1;
 	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, 0);
-	if (!sock)
-		return sk->state == BPF_TCP_LISTEN ? judge_synack(skb, NULL) : 1;
-	if (!(sock->flags & (SMCR_SOCK_HELD | SMCR_SOCK_LISTED | SMCR_SOCK_OFFER)))
-		return 1;
-	if (sock->flags & SMCR_SOCK_LISTED)
+	if (sk->state == BPF_TCP_LISTEN)
 		return judge_synack(skb, sock);
+	if (!sock || !(sock->flags & (SMCR_SOCK_HELD | SMCR_SOCK_OFFER)))
+		return 1;
 	if (sock->flags & SMCR_SOCK_OFFER)
 		look_at_syn(skb, sock);
 	return guards && sock->flags & SMCR_SOCK_HELD ? judge(skb, sk, sock) : 1;
