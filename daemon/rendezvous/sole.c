@@ -123,15 +123,17 @@ static int take(int *ret_lock)
 int sole_become(int *ret_lock, char *ret_text, size_t len)
 {
 	struct other other;
-	for (unsigned int waited = 0;; waited += PAUSE_US) {
+	unsigned int waited = 0, silent = 0;
+	while (silent <= SILENT_US) {
 		bool answers = ask(&other) == 0;
 		bool stops = other.serving.flags & IPC_SERVING_STOPS;
 		if (answers && !(stops && waited < STOPS_US))
 			return refuse(&other, ret_text, len);
 		if (!answers && take(ret_lock) == 0)
 			return 0;
-		if (!answers && waited >= SILENT_US)
-			break;
+		/* One that ends closes its BPF programs before the lock. */
+		silent = answers ? 0 : silent + PAUSE_US;
+		waited += PAUSE_US;
 		usleep(PAUSE_US);
 	}
 	look_for_holder(&other);

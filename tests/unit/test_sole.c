@@ -274,6 +274,42 @@ static void the_second_one_is_refused(void **state)
 	close(fd);
 }
 
+/* It ends as a daemon does that was told to: its programs answer for longer than another one waits
+ * for a silent holder of the lock, and are closed before the lock. */
+static int stop_slowly(int ready)
+{
+	struct rdv_option *own;
+	char text[RDV_TEXT_MAX];
+	if (netns_lock_take() < 0 || option_open(&own, text) < 0)
+		return 1;
+	rdv_option_hold(own, SMCR_REASON_SHUTTING_DOWN);
+	if (write(ready, "", 1) != 1)
+		return 1;
+	usleep(2800000);
+	rdv_option_close(own);
+	usleep(300000);
+	return 0;
+}
+
+static void one_that_stops_is_waited_for_until_it_gives_up_the_lock(void **state)
+{
+	(void)state;
+	int ready[2], status, lock = -1;
+	char byte, text[512];
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(stop_slowly(ready[1]));
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	assert_int_equal(sole_become(&lock, text, sizeof(text)), 0);
+	assert_true(lock >= 0);
+	close(lock);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,6 +322,7 @@ int main(void)
 		T(the_programs_that_were_attached_first_stay),
 		T(another_is_found_by_the_address_of_its_user),
 		T(the_second_one_is_refused),
+		T(one_that_stops_is_waited_for_until_it_gives_up_the_lock),
 	};
 	return cmocka_run_group_tests_name("sole", tests, setup_group, NULL);
 }
