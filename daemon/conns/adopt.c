@@ -198,6 +198,7 @@ int conns_adopt(struct conns *conns, const struct conn_offer *offer, int tcp)
 	struct conn *conn = conn_new(conns, offer, tcp);
 	if (!conn) {
 		close_foreign(tcp, offer->quota);
+		limits_update(conns, offer->quota); /* others may have made its share smaller */
 		return -EUSERS;
 	}
 	rdv_unmark(tcp, verdict);

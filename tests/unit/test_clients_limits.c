@@ -282,6 +282,33 @@ static void a_share_of_files_grows_when_others_leave(void **state)
 	daemon_stop(&daemon);
 }
 
+/* A user who is at no limit has more than his share when another one has taken what was left. With
+ * the next connection that is refused it counts as a limit, so that no further one is promised
+ * SMC-R. */
+static void a_share_of_files_shrinks_when_others_come(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const struct side_limits limits = { .files = OF_OTHERS + 64 };
+	struct holder first, second;
+	char text[IPC_TEXT_MAX + 1];
+	if (geteuid() != 0)
+		skip(); /* needs two users */
+	daemon_start_limited(&daemon, &limits);
+	first = (struct holder){ .session = connect_as(&daemon, 65534) };
+	assert_int_equal(greeted(first.session, text), 0);
+	while (first.num < 8)
+		assert_true(take_one(&first));
+	assert_int_equal(take_connections(&daemon, 65533, &second), 8);
+	wait_for_limit(&daemon, 65534, false);
+	assert_false(take_one(&first));
+	wait_for_limit(&daemon, 65534, true);
+	let_go(&second);
+	wait_for_limit(&daemon, 65534, false);
+	let_go(&first);
+	daemon_stop(&daemon);
+}
+
 /* A user whose connections fail in masses does not make the daemon forget why those of others did:
  * their programs still learn it. */
 static void failures_of_others_are_remembered(void **state)
@@ -422,6 +449,7 @@ int main(void)
 		cmocka_unit_test(users_leave_files_to_others),
 		cmocka_unit_test(a_user_alone_has_many_connections),
 		cmocka_unit_test(a_share_of_files_grows_when_others_leave),
+		cmocka_unit_test(a_share_of_files_shrinks_when_others_come),
 		cmocka_unit_test(failures_of_others_are_remembered),
 		cmocka_unit_test(idle_sessions_end),
 		cmocka_unit_test(one_request_is_answered_a_turn),
