@@ -56,9 +56,12 @@ static inline bool path_reader_take(struct path_page *page, uint64_t taken, uint
 	       atomic_compare_exchange_strong(&page->taken, &taken, taken + n);
 }
 
-/** For MSG_PEEK, after the copy: are the bytes at `taken` still the next ones? */
+/** For MSG_PEEK, after the copy: are the bytes at `taken` still the next ones? The fence keeps the
+ * copy before the look. Without it a processor such as ARM's may copy later, when the pages are
+ * empty. (The compare and swap of path_reader_take() needs none, as it also stores.) */
 static inline bool path_reader_unchanged(struct path_page *page, uint64_t taken)
 {
+	atomic_thread_fence(memory_order_acquire);
 	return atomic_load(&page->taken) == taken;
 }
 
