@@ -5,11 +5,11 @@
  * for whom. An entry begins with a `struct kept`, which names the user whose connections are
  * concerned, and the place.
  *
- * Neither a user nor a peer, whatever addresses it has, can make the daemon forget what others have
- * shown. One user has a quarter of the 4096 entries of a table at most, once as a client and once
- * as a server: peers of the user's servers must not displace what the user's own connects have
- * shown. Of these, 64 ports are of one address, and 256 whole peers and 256 ports of one IPv6 /64.
- * When all 4096 are taken, the user with the most of them loses one.
+ * Neither a user nor a peer, whatever addresses it has, can make the daemon forget what connections
+ * of other users have shown. One user has a quarter of the 4096 entries of a table at most, once as
+ * a client and once as a server: peers of the user's servers must not displace what the user's own
+ * connects have shown. Of these, 64 ports are of one address, and 256 whole peers and 256 ports of
+ * one IPv6 /64. When all 4096 are taken, the user with the most of them loses one.
  */
 #ifndef SMCRD_POLICY_KEPT_H
 #define SMCRD_POLICY_KEPT_H
