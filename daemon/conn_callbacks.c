@@ -128,8 +128,10 @@ static struct rdv_place place_of(const struct conns_candidate *candidate)
 	struct rdv_place place = { .uid = candidate->uid,
 				   .server = candidate->server,
 				   .peer = *candidate->peer };
-	if (candidate->server)
+	if (candidate->server) {
 		place.peer.port = candidate->local->port;
+		place.local = *candidate->local;
+	}
 	return place;
 }
 

@@ -70,6 +70,7 @@ static const struct column learnt_columns[] = {
 	{ "PEER", "peer" },
 	{ "PORT", "port" },
 	{ "ROLE", "role" },
+	{ "LOCAL", "local" },
 	{ "UID", "uid" },
 	{ "LEFT-ON-TCP", "left_on_tcp" },
 	{ "SHORT", NULL, .format = percent },

@@ -77,14 +77,15 @@ static bool add_short(void *arg, const struct policy_short_view *view)
 	const struct short_place *place = view->place;
 	const struct rdv_place *where = &place->where;
 	return add_row(arg,
-		       json_pack("{s:o, s:I, s:s, s:I, s:b, s:f, s:f, s:I, s:I, s:I, s:I}", "peer",
-				 address(&where->peer), "port", (json_int_t)where->peer.port,
-				 "role", where->server ? "server" : "client", "uid",
-				 (json_int_t)where->uid, "left_on_tcp", place->is_short,
-				 "short_share", place->share, "rate_per_second", place->rate,
-				 "connections", (json_int_t)place->seen, "left",
-				 (json_int_t)view->left, "tried", (json_int_t)view->tried,
-				 "age_seconds", (json_int_t)view->age_s),
+		       json_pack("{s:o, s:o, s:I, s:s, s:I, s:b, s:f, s:f, s:I, s:I, s:I, s:I}",
+				 "peer", address(&where->peer), "local",
+				 where->server ? address(&where->local) : json_null(), "port",
+				 (json_int_t)where->peer.port, "role",
+				 where->server ? "server" : "client", "uid", (json_int_t)where->uid,
+				 "left_on_tcp", place->is_short, "short_share", place->share,
+				 "rate_per_second", place->rate, "connections",
+				 (json_int_t)place->seen, "left", (json_int_t)view->left, "tried",
+				 (json_int_t)view->tried, "age_seconds", (json_int_t)view->age_s),
 		       place->order);
 }
 

@@ -8,6 +8,8 @@ struct kept_key kept_key_of(const struct rdv_place *where)
 {
 	struct kept_key key = { .place = place_key_of(&where->peer), .uid = where->uid };
 	key.place.server = where->server;
+	if (where->server && where->peer.family)
+		memcpy(key.local, where->local.ip, sizeof(key.local));
 	return key;
 }
 

@@ -27,10 +27,12 @@
 /** All its bytes are set, so keys can be compared and hashed as a whole. */
 struct kept_key {
 	struct place_key place;
-	uint32_t uid; /* whose connections are concerned */
+	uint8_t local[16]; /* of a place of a server: the address to which the peer connects */
+	uint32_t uid;      /* whose connections are concerned */
 };
 
-_Static_assert(sizeof(struct kept_key) == sizeof(struct place_key) + sizeof(uint32_t), "padding");
+_Static_assert(sizeof(struct kept_key) == sizeof(struct place_key) + 16 + sizeof(uint32_t),
+	       "padding");
 
 /** The first member of an entry. A table is a pointer to its first one, or NULL. */
 struct kept {
@@ -38,7 +40,7 @@ struct kept {
 	UT_hash_handle hh; /* in the order in which they were added, or used */
 };
 
-/** The key of connections of a user with a peer, to one port. */
+/** The key of connections of a user with a peer, to one port, and at a server to one address. */
 struct kept_key kept_key_of(const struct rdv_place *where);
 
 struct kept *kept_find(struct kept *table, const struct kept_key *key);

@@ -3,10 +3,10 @@
  * @file needs.h
  * How large receive and send buffers of connections have to be, as learnt from earlier connections.
  * It is learnt for each user and each TCP port of a peer that the user's programs connect to, and
- * for each port of a user's servers and each peer; for each direction separately. So connections
- * that need little make buffers smaller for their own user, or peer, only. A peer of which a server
- * knows nothing is expected to need what the others have needed; what it needs itself counts from
- * its first connection on. Who has how many places is in kept.h.
+ * for each address and port of a user's servers and each peer; for each direction separately. So
+ * connections that need little make buffers smaller for their own user, or peer, only. A peer of
+ * which a server knows nothing is expected to need what the others have needed; what it needs
+ * itself counts from its first connection on. Who has how many places is in kept.h.
  *
  * If a connection needs more than was known, that counts at once. If connections need less, that
  * counts only after NEEDS_IN_A_ROW of them in a row, because a service may have a few large answers

@@ -294,7 +294,7 @@ struct policy_outlook policy_foresee(const struct policy *policy,
 /* ---- for people ---- */
 
 struct place_text {
-	char text[INET6_ADDRSTRLEN + 64];
+	char text[2 * INET6_ADDRSTRLEN + 64];
 };
 
 /* "10.0.0.2 port 80", "10.0.0.2" */
@@ -310,16 +310,18 @@ static struct place_text describe(const struct smcr_addr *where)
 	return out;
 }
 
-/* "of user 1000 to 10.0.0.2 port 80", "of 10.0.0.2 to port 80 of user 33" */
+/* "of user 1000 to 10.0.0.2 port 80", "of 10.0.0.2 to 10.0.0.1 port 80 of user 33" */
 static struct place_text describe_place(const struct rdv_place *where)
 {
 	const struct smcr_addr *peer = &where->peer;
 	struct place_text out;
-	char ip[INET6_ADDRSTRLEN] = "";
+	char ip[INET6_ADDRSTRLEN] = "", own[INET6_ADDRSTRLEN] = "";
 	inet_ntop(peer->family, peer->ip, ip, sizeof(ip));
 	if (where->server)
-		snprintf(out.text, sizeof(out.text), "of %s to port %u of user %u", ip, peer->port,
-			 where->uid);
+		inet_ntop(where->local.family, where->local.ip, own, sizeof(own));
+	if (where->server)
+		snprintf(out.text, sizeof(out.text), "of %s to %s port %u of user %u", ip, own,
+			 peer->port, where->uid);
 	else
 		snprintf(out.text, sizeof(out.text), "of user %u to %s port %u", where->uid, ip,
 			 peer->port);

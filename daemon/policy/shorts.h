@@ -3,10 +3,10 @@
  * @file shorts.h
  * Learns where connections are too short for SMC-R. Beginning and ending a connection costs several
  * times as much as with TCP, which pays off only if it carries enough data. This is learnt for each
- * user and each TCP port of a peer that the user's programs connect to, and for each port of a
- * user's servers and each peer that connects to it. So a user's short connections concern that user
- * only, and a peer's that peer only. Who has how many places is in kept.h; the one that was unused
- * for longest makes room, and first those that do not count as short.
+ * user and each TCP port of a peer that the user's programs connect to, and for each address and
+ * port of a user's servers and each peer that connects there. So a user's short connections concern
+ * that user only, and a peer's that peer only. Who has how many places is in kept.h; the one that
+ * was unused for longest makes room, and first those that do not count as short.
  *
  * A place counts as short when its connections end at `rate` per second or more, measured over some
  * ten seconds, and nearly all of the last ones were short. From then on most of its connections are
@@ -14,7 +14,8 @@
  * quiet, the place no longer counts as short.
  *
  * A server cannot tell the users of a peer's host apart. It acts only on SHORTS_OF_SERVER times as
- * many, so that a host that learns too has left the connections of the one user on TCP before.
+ * many, so that a host that learns too has left the connections of the one user on TCP before. For
+ * that both have to count the same connections together, hence the server's address.
  *
  * No clock and no I/O: the caller gives the time, in milliseconds.
  */

@@ -621,7 +621,8 @@ uint64_t rdv_option_rule_hits(const struct rdv_option *option, uint32_t place)
 static int short_key(const struct rdv_place *where, struct smcr_short_key *ret_key)
 {
 	const struct smcr_addr *peer = &where->peer;
-	if (!peer->port || (peer->family != AF_INET && peer->family != AF_INET6))
+	if (!peer->port || (peer->family != AF_INET && peer->family != AF_INET6) ||
+	    (where->server && where->local.family != peer->family))
 		return -EINVAL;
 	*ret_key = (struct smcr_short_key){
 		.peer = rdv_addr16(peer),
@@ -629,6 +630,8 @@ static int short_key(const struct rdv_place *where, struct smcr_short_key *ret_k
 		.uid = where->uid,
 		.role = where->server ? SMCR_SOCK_SERVER : SMCR_SOCK_CLIENT,
 	};
+	if (where->server)
+		ret_key->local = rdv_addr16(&where->local);
 	return 0;
 }
 

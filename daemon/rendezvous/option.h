@@ -236,6 +236,8 @@ struct rdv_place {
 	uid_t uid;             /* who claims the socket: who calls connect() or listen() */
 	bool server;           /* the port is one of this host; else of the peer */
 	struct smcr_addr peer; /* the peer's address, with that port */
+	/** `server`: the address of this host to which the peer connects; no port. Else unused. */
+	struct smcr_addr local;
 };
 
 /**

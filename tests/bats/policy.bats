@@ -377,7 +377,7 @@ carries_more() {
 	short_ones 500
 	shows a policy '.learnt | any(.left_on_tcp)'
 	until_true 30 shows a policy '.learnt | all(.left_on_tcp | not)'
-	grep -q "connections of $CLIENT to port 7001 of user 0 use SMC-R again: there are few of them" "$HOSTS_DIR/a.log"
+	grep -q "connections of $CLIENT to $SERVER port 7001 of user 0 use SMC-R again: there are few of them" "$HOSTS_DIR/a.log"
 	[ "$(ask 7001)" = SMC-R ]
 }
 

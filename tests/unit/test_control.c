@@ -927,8 +927,11 @@ static void failures_and_short_places_are_shown_and_forgotten(void **state)
 	static const char show[] = "{\"method\":\"policy.show\"}";
 	const struct smcr_addr peer = { .family = AF_INET, .ip = { 10, 0, 0, 2 }, .port = 80 };
 	const struct smcr_addr peer6 = { .family = AF_INET6, .ip = { 0xfd }, .port = 80 };
+	const struct smcr_addr own6 = { .family = AF_INET6, .ip = { 0xfe } };
 	const struct rdv_place to = { .uid = UID, .peer = peer };
-	const struct rdv_place own = { .uid = UID + 1, .server = true, .peer = peer6 };
+	const struct rdv_place own = {
+		.uid = UID + 1, .server = true, .peer = peer6, .local = own6
+	};
 	const struct smcr_needs needs = { 1, UINT32_MAX };
 	expect_lists(fixture, 0, 0);
 	policy_failed(policy, UID, &peer, FAILURE_PATH);
@@ -950,12 +953,14 @@ static void failures_and_short_places_are_shown_and_forgotten(void **state)
 	assert_in_range(json_integer_value(json_object_get(second, "seconds_left")), 1, 2);
 	json_t *place = json_array_get(result_of(reply, "learnt"), 1);
 	assert_string_equal(json_string_value(json_object_get(place, "peer")), "fd00::");
+	assert_string_equal(json_string_value(json_object_get(place, "local")), "fe00::");
 	assert_int_equal(json_integer_value(json_object_get(place, "port")), 80);
 	assert_int_equal(json_integer_value(json_object_get(place, "uid")), UID + 1);
 	assert_string_equal(json_string_value(json_object_get(place, "role")), "server");
 	place = json_array_get(result_of(reply, "learnt"), 0);
 	assert_int_equal(json_integer_value(json_object_get(place, "uid")), UID);
 	assert_string_equal(json_string_value(json_object_get(place, "role")), "client");
+	assert_true(json_is_null(json_object_get(place, "local")));
 	assert_int_equal(json_integer_value(json_object_get(place, "connections")), 1);
 	assert_true(json_is_false(json_object_get(place, "left_on_tcp")));
 	json_decref(reply);

@@ -33,19 +33,21 @@ static struct rdv_place to(uid_t uid, uint8_t last, uint16_t port)
 	};
 }
 
+static const struct rdv_place own = {
+	.uid = UID,
+	.server = true,
+	.peer = { .family = AF_INET, .ip = { 10, 0, 0, 9 }, .port = 80 },
+	.local = { .family = AF_INET, .ip = { 10, 0, 0, 254 } },
+};
+
 /* Connections that a peer makes to a port of this host. */
 static struct rdv_place from(uint8_t last, uid_t uid, uint16_t port)
 {
 	struct rdv_place where = to(uid, last, port);
 	where.server = true;
+	where.local = own.local;
 	return where;
 }
-
-static const struct rdv_place own = {
-	.uid = UID,
-	.server = true,
-	.peer = { .family = AF_INET, .ip = { 10, 0, 0, 9 }, .port = 80 },
-};
 
 static void end(struct needs *needs, const struct rdv_place *where, unsigned int count,
 		uint32_t rcv, uint32_t snd)
@@ -158,7 +160,8 @@ static void peers(void **state)
 {
 	struct needs *needs = *state;
 	const struct rdv_place big = from(1, UID, 80), small = from(2, UID, 80),
-			       later = from(3, UID, 80), other = from(3, OTHER, 80);
+			       other = from(3, OTHER, 80);
+	struct rdv_place later = from(3, UID, 80);
 	end(needs, &big, 1, UINT32_MAX, UINT32_MAX);
 	end(needs, &small, 1000, 10, 10);
 	expect(needs, &big, UINT32_MAX, UINT32_MAX);
@@ -168,6 +171,9 @@ static void peers(void **state)
 	end(needs, &later, 1, 10, UINT32_MAX);
 	end(needs, &small, 1000, 10, 10);
 	expect(needs, &later, 20, UINT32_MAX);
+	/* The peer is a new one at another address of the server. */
+	later.local.ip[3]++;
+	expect(needs, &later, 20, 20);
 }
 
 /** The place that was unused for longest is given up. */

@@ -60,6 +60,7 @@ static struct rdv_place from(uint8_t last, uid_t uid, uint16_t port)
 {
 	struct rdv_place where = to(uid, last, port);
 	where.server = true;
+	where.local = (struct smcr_addr){ .family = AF_INET, .ip = { 10, 0, 0, 254 } };
 	return where;
 }
 
@@ -330,6 +331,25 @@ static void a_peer_decides_for_itself(void **state)
 	assert_false(is_short(fixture, to(UID, 1, 80)));
 }
 
+/* A client counts the addresses of a server apart, so with several of them the connections of one
+ * user are few for the client's host, and must not be many for the server. */
+static void addresses_of_a_server_are_counted_apart(void **state)
+{
+	struct fixture *fixture = *state;
+	struct rdv_place server = from(1, UID, 80);
+	for (unsigned int i = 0; i < 5000; i++) {
+		server.local.ip[3] = (uint8_t)(i % 5);
+		one(fixture, server);
+		fixture->now_ms += 10; /* 100 a second, 20 to each */
+	}
+	assert_false(shorts_any(fixture->shorts));
+	server.local.ip[3] = 0;
+	assert_true(until_short_at(fixture, server, 100, 5000) > 0);
+	server.local.ip[3] = 1;
+	assert_false(is_short(fixture, server));
+	assert_int_equal(shorts_forget(fixture->shorts, &(struct smcr_addr){ .port = 80 }), 5);
+}
+
 /* A server sees the connections of all users of a peer's host. It leaves the time to decide to that
  * host: with the sample, which has no more than 20 a second, it sees too few. */
 static void a_server_is_more_patient(void **state)
@@ -457,6 +477,7 @@ int main(void)
 		CASE(the_rate_can_be_changed),
 		CASE(a_user_decides_for_himself),
 		CASE(a_peer_decides_for_itself),
+		CASE(addresses_of_a_server_are_counted_apart),
 		CASE(a_server_is_more_patient),
 		CASE(a_user_has_a_share_of_the_places),
 		CASE(many_users_displace_nobody_who_has_few),

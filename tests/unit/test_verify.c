@@ -381,6 +381,7 @@ static void short_connections_are_left_on_tcp_but_for_a_sample(void **state)
 	struct rdv_place where = { .uid = getuid(),
 				   .peer = { .family = AF_INET, .ip = { 127, 0, 0, 1 } } };
 	uint64_t left, tried;
+	where.local = where.peer;
 	(void)state;
 	int listener = listen_on_loopback(true, 4, &addr);
 	where.peer.port = ntohs(addr.sin_port);
@@ -431,7 +432,7 @@ static void who_requires_smc_is_not_left_on_tcp(void **state)
 }
 
 /* Another user, another peer, another port: each counts for itself, at the client and at the
- * server. */
+ * server; there another address of its own, too. */
 static void short_connections_of_others_are_let_alone(void **state)
 {
 	struct sockaddr_in addr;
@@ -440,14 +441,16 @@ static void short_connections_of_others_are_let_alone(void **state)
 	(void)state;
 	int listener = listen_on_loopback(true, 4, &addr);
 	here.peer.port = ntohs(addr.sin_port);
-	struct rdv_place others[] = { here, here, here };
+	here.local = here.peer;
+	struct rdv_place others[] = { here, here, here, here };
 	others[0].uid++;
 	others[1].peer.ip[3]++;
 	others[2].peer.port++;
-	for (size_t i = 0; i < 6; i++) {
+	others[3].local.ip[3]++;
+	for (size_t i = 0; i < 7; i++) {
 		TRIES("%zu", i);
 		struct rdv_place *where = &others[i / 2];
-		where->server = i % 2;
+		where->server = i % 2 || i == 6;
 		assert_int_equal(rdv_option_set_short(option, where, true), 0);
 		assert_int_equal(count_tried(listener, &addr, 40), 40);
 		assert_int_equal(rdv_option_set_short(option, where, false), 0);

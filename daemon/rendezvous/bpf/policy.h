@@ -218,6 +218,8 @@ static __always_inline __u32 judge_by_length(const struct smcr_subject *subject,
 				      .port = subject->port,
 				      .uid = subject->uid,
 				      .role = server ? SMCR_SOCK_SERVER : SMCR_SOCK_CLIENT };
+	if (server)
+		key.local = subject->local;
 	struct smcr_short_counts *counts = bpf_map_lookup_elem(&shorts, &key);
 	if (!counts)
 		return 0;

@@ -146,6 +146,7 @@ struct smcr_skip_key {
 
 /** A place where connections of a user are short. */
 struct smcr_short_key {
+	struct smcr_addr16 local; /* of a server: where the peer connects to; else zero */
 	struct smcr_addr16 peer;
 	__u32 port; /* host byte order, of the server */
 	__u32 uid;
