@@ -276,6 +276,8 @@ void close_abandon(struct quota *quota);
 int limits_open(struct conns *conns);
 /** May the user have one more connection? */
 bool limits_allow_conn(const struct conns *conns, const struct quota *quota);
+/** May the daemon hold so many more descriptors for the user? */
+bool limits_allow_files(const struct conns *conns, const struct quota *quota, uint32_t more);
 /** The descriptors that the daemon holds for the user have changed by `change`. */
 void limits_count_files(struct conns *conns, struct quota *quota, int change);
 /** conns->config.limits have changed. */

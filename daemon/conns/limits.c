@@ -110,12 +110,17 @@ static bool user_at_limit(const struct conns *conns, const struct quota *quota)
 	       (files && files_are_at(files, share_of(files_left(conns)), quota->limited));
 }
 
-bool limits_allow_conn(const struct conns *conns, const struct quota *quota)
+bool limits_allow_files(const struct conns *conns, const struct quota *quota, uint32_t more)
 {
 	const uint32_t left = files_left(conns);
+	return left >= more && files_of(quota) + more <= share_of(left);
+}
+
+bool limits_allow_conn(const struct conns *conns, const struct quota *quota)
+{
 	return conns->counts.conns < conns->config.limits.conns &&
-	       quota->conns < conn_share(conns) && left >= FDS_OF_NEW_CONN &&
-	       files_of(quota) + FDS_OF_NEW_CONN <= share_of(left);
+	       quota->conns < conn_share(conns) &&
+	       limits_allow_files(conns, quota, FDS_OF_NEW_CONN);
 }
 
 /* Nothing tells when there is room again for a user whose share was small: others have ended

@@ -44,9 +44,11 @@ static enum ipc_memory_outcome judge(const struct conn *conn, const struct ipc_m
 		return IPC_MEMORY_TCP;
 	if (!devices_allow(conns))
 		return IPC_MEMORY_DEVICE;
-	/* One user may have half of all shared connections. */
+	/* One user may have half of all shared connections, and their files are of the user's
+	 * share. */
 	bool too_many = conns->counts.conns_shared >= conns->config.limits.shared ||
-			conn->quota->shared >= (conns->config.limits.shared + 1) / 2;
+			conn->quota->shared >= (conns->config.limits.shared + 1) / 2 ||
+			!limits_allow_files(conns, conn->quota, 1);
 	return too_many || !pair_least_charge(&conn->pair) ? IPC_MEMORY_NONE : IPC_MEMORY_GRANTED;
 }
 

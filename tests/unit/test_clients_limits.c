@@ -236,6 +236,19 @@ static void users_leave_files_to_others(void **state)
 	daemon_stop(&daemon);
 }
 
+/* All that a user can have who is alone, where users may have 64 files. Established connections
+ * take two files. */
+static void take_as_one_alone(struct daemon_side *daemon, struct holder *holder)
+{
+	assert_int_equal(take_connections(daemon, 65534, holder), 14);
+	for (int i = 0; holder->num < 20 && i < WAIT_MS; i++) {
+		daemon_command(daemon, 'e');
+		poll(NULL, 0, 1);
+		take_one(holder);
+	}
+	assert_int_equal(holder->num, 20);
+}
+
 /* A user who is alone has as many connections as if three files were set aside for each, whoever
  * has them: here 21, less one for his session. */
 static void a_user_alone_has_many_connections(void **state)
@@ -246,18 +259,53 @@ static void a_user_alone_has_many_connections(void **state)
 	char text[IPC_TEXT_MAX + 1];
 	struct holder holder;
 	daemon_start_limited(&daemon, &limits);
-	assert_int_equal(take_connections(&daemon, 65534, &holder), 14);
-	/* Established ones take two files. */
-	for (int i = 0; holder.num < 20 && i < WAIT_MS; i++) {
-		daemon_command(&daemon, 'e');
-		poll(NULL, 0, 1);
-		take_one(&holder);
-	}
-	assert_int_equal(holder.num, 20);
+	take_as_one_alone(&daemon, &holder);
 	/* He gets a session by which his programs use them. */
 	int session = connect_as(&daemon, 65534);
 	assert_int_equal(greeted(session, text), 0);
 	close(session);
+	let_go(&holder);
+	daemon_stop(&daemon);
+}
+
+/* Ask for the memory of the holder's connection. */
+static uint8_t ask_memory(const struct holder *holder, int n)
+{
+	const uint8_t version = IPC_MEMORY_VERSION;
+	struct frame frame;
+	struct ipc_memory memory;
+	send_frame(holder->session, IPC_MEMORY_REQUEST, &version, 1, holder->pair[n]);
+	assert_true(receive_frame(holder->session, &frame));
+	assert_int_equal(frame.type, IPC_MEMORY);
+	assert_int_equal(ipc_decode_memory(frame.payload, frame.len, &memory), 0);
+	free(frame.payload);
+	if (frame.fd >= 0)
+		close(frame.fd);
+	return memory.outcome;
+}
+
+/* Memory that a program shares takes a file more, which is of the user's share too. */
+static void shared_memory_leaves_files_to_others(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const struct side_limits limits = { .files = OF_OTHERS + 64 };
+	struct holder holder, other;
+	int granted = 0;
+	daemon_start_limited(&daemon, &limits);
+	take_as_one_alone(&daemon, &holder);
+	daemon_command(&daemon, 'e');
+	for (int i = 0; ask_memory(&holder, 19) == IPC_MEMORY_PENDING; i++) {
+		assert_true(i < WAIT_MS);
+		poll(NULL, 0, 1);
+	}
+	for (int i = 0; i < holder.num; i++)
+		granted += ask_memory(&holder, i) == IPC_MEMORY_GRANTED;
+	assert_int_equal(granted, 1); /* he has 43 files then, and 21 are left */
+	if (geteuid() == 0) {
+		assert_true(take_connections(&daemon, 65533, &other) > 0);
+		let_go(&other);
+	}
 	let_go(&holder);
 	daemon_stop(&daemon);
 }
@@ -448,6 +496,7 @@ int main(void)
 		cmocka_unit_test(administrators_have_sessions_of_their_own),
 		cmocka_unit_test(users_leave_files_to_others),
 		cmocka_unit_test(a_user_alone_has_many_connections),
+		cmocka_unit_test(shared_memory_leaves_files_to_others),
 		cmocka_unit_test(a_share_of_files_grows_when_others_leave),
 		cmocka_unit_test(a_share_of_files_shrinks_when_others_come),
 		cmocka_unit_test(failures_of_others_are_remembered),
