@@ -35,6 +35,7 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 		else
 			session_check_idle(session, now);
 	}
+	again |= session_free_read(clients);
 	if (again)
 		clients_need_sweep(clients);
 	batch_end(clients->batch);
@@ -92,9 +93,11 @@ void clients_free(struct clients *clients)
 	if (!clients)
 		return;
 	service_close(clients);
+	clients->freeing = true;
 	DL_FOREACH_SAFE (clients->sessions, session, next)
 		session_close(session);
 	batch_free_buried(clients->batch);
+	session_free_read(clients);
 	if (clients->sweep_timer)
 		event_free(clients->sweep_timer);
 	pace_free(clients);

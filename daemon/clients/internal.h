@@ -84,6 +84,7 @@ struct session {
 	size_t out_at, out_len;
 	size_t unsent; /* how many of these bytes are counted in the quota */
 	int out_fd;    /* is sent with the first byte, or -1 */
+	bool gave_fd;  /* a descriptor was sent that the client has perhaps not read yet */
 
 	struct task later; /* goes on with frames that were received or can be */
 	struct task grave;
@@ -124,6 +125,8 @@ struct clients {
 	struct event *listen_pause; /* ends a pause of accepting for want of descriptors */
 
 	struct session *sessions;
+	struct session *unread; /* have ended, but their clients have still to read descriptors */
+	bool freeing;
 	uint64_t last_session;   /* sessions so far */
 	uint64_t last_request;   /* CONTROL requests so far */
 	struct session *waiting; /* sessions whose requests clients_control_wake() makes again */
@@ -143,6 +146,8 @@ void service_close(struct clients *clients);
 /** Begin a session on `fd`, which belongs to it or is closed. `no_tool`: CONTROL requests are
  * refused. */
 void session_new(struct clients *clients, int fd, bool no_tool);
+/** Free sessions that have ended and whose last replies were read. @return there are others */
+bool session_free_read(struct clients *clients);
 /** Send an ERROR instead of beginning a session, and close `fd`. */
 void session_refuse(int fd, int error, const char *text);
 /** The descriptor that came with the request which is served now; stays the session's. -1: none */

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* One client of the Unix socket: frames in, frames out (proto/ipc/ipc.h). */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syslog.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -36,15 +40,20 @@ static void drop_payload(struct session *session)
 	session->payload_len = session->payload_room = 0;
 }
 
-static void release(struct task *task)
+/* Has the client not read a reply that came with a descriptor? The kernel lets smcrd have only as
+ * many descriptors on their way as it may open files, whoever has to read them. If there were more,
+ * no program would get any. */
+static bool has_unread_descriptor(struct session *session)
 {
-	struct session *session = container_of(task, struct session, grave);
+	int unread = 0;
+	if (session->gave_fd)
+		session->gave_fd = ioctl(session->socket, SIOCOUTQ, &unread) == 0 && unread > 0;
+	return session->gave_fd;
+}
+
+static void free_session(struct session *session)
+{
 	struct conns *conns = session->clients->conns;
-	drop_payload(session);
-	free(session->out);
-	close_fd(session, &session->fd);
-	close_fd(session, &session->out_fd);
-	limits_count_unsent(session->quota, -(ssize_t)session->unsent);
 	if (session->reserved)
 		limits_give_reserved(conns);
 	else
@@ -53,6 +62,37 @@ static void release(struct task *task)
 	quota_put(conns, session->quota);
 	close(session->socket);
 	free(session);
+}
+
+/* Descriptors that the client has not read count for its user until it reads them, or closes. */
+static void release(struct task *task)
+{
+	struct session *session = container_of(task, struct session, grave);
+	struct clients *clients = session->clients;
+	drop_payload(session);
+	free(session->out);
+	close_fd(session, &session->fd);
+	close_fd(session, &session->out_fd);
+	limits_count_unsent(session->quota, -(ssize_t)session->unsent);
+	if (clients->freeing || !has_unread_descriptor(session)) {
+		free_session(session);
+		return;
+	}
+	shutdown(session->socket, SHUT_RDWR);
+	DL_APPEND(clients->unread, session);
+	clients_need_sweep(clients);
+}
+
+bool session_free_read(struct clients *clients)
+{
+	struct session *session, *next;
+	DL_FOREACH_SAFE (clients->unread, session, next) {
+		if (!clients->freeing && has_unread_descriptor(session))
+			continue;
+		DL_DELETE(clients->unread, session);
+		free_session(session);
+	}
+	return clients->unread;
 }
 
 void session_close(struct session *session)
@@ -121,6 +161,7 @@ static void flush(struct session *session)
 			session_close(session);
 			return;
 		}
+		session->gave_fd |= session->out_fd >= 0;
 		close_fd(session, &session->out_fd);
 		session->out_at += (size_t)n;
 		if (session->out_at < session->out_len)
@@ -169,6 +210,15 @@ void session_reply(struct session *session, enum ipc_type type, const void *payl
 {
 	if (session->dead || session->out) {
 		close_fd(session, &fd);
+		return;
+	}
+	if (fd >= 0 && has_unread_descriptor(session)) {
+		conns_warn_of_user(session->clients->conns, session->cred.uid, "unread",
+				   "a program of user %u (pid %d) does not read what it asks for: "
+				   "its session is ended",
+				   (unsigned int)session->cred.uid, (int)session->cred.pid);
+		close_fd(session, &fd);
+		session_close(session);
 		return;
 	}
 	if (!open_output(session, len) || (session->hello_due && !put_hello(session)) ||

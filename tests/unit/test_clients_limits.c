@@ -268,13 +268,18 @@ static void a_user_alone_has_many_connections(void **state)
 	daemon_stop(&daemon);
 }
 
+static void send_request(int session, int pair)
+{
+	const uint8_t version = IPC_MEMORY_VERSION;
+	send_frame(session, IPC_MEMORY_REQUEST, &version, 1, pair);
+}
+
 /* Ask for the memory of the holder's connection. */
 static uint8_t ask_memory(const struct holder *holder, int n)
 {
-	const uint8_t version = IPC_MEMORY_VERSION;
 	struct frame frame;
 	struct ipc_memory memory;
-	send_frame(holder->session, IPC_MEMORY_REQUEST, &version, 1, holder->pair[n]);
+	send_request(holder->session, holder->pair[n]);
 	assert_true(receive_frame(holder->session, &frame));
 	assert_int_equal(frame.type, IPC_MEMORY);
 	assert_int_equal(ipc_decode_memory(frame.payload, frame.len, &memory), 0);
@@ -306,6 +311,58 @@ static void shared_memory_leaves_files_to_others(void **state)
 		assert_true(take_connections(&daemon, 65533, &other) > 0);
 		let_go(&other);
 	}
+	let_go(&holder);
+	daemon_stop(&daemon);
+}
+
+static void await(int fd, short event)
+{
+	struct pollfd pfd = { .fd = fd, .events = event };
+	assert_int_equal(poll(&pfd, 1, WAIT_MS), 1);
+	assert_true(pfd.revents & event);
+}
+
+/* All that smcrd sends to all users counts as on its way until it is read. So who does not read has
+ * no more of that than sessions. */
+static void unread_descriptors_are_few(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const struct side_limits limits = { .conns = { .sessions_per_uid = 2 } };
+	char text[IPC_TEXT_MAX + 1];
+	struct holder holder = { .session = -1 };
+	struct frame frame;
+	daemon_start_limited(&daemon, &limits);
+	holder.session = connect_as(&daemon, 65534);
+	assert_int_equal(greeted(holder.session, text), 0);
+	assert_true(take_one(&holder));
+	daemon_command(&daemon, 'e');
+	for (int i = 0; ask_memory(&holder, 0) != IPC_MEMORY_GRANTED; i++) {
+		assert_true(i < WAIT_MS);
+		poll(NULL, 0, 1);
+	}
+	int lazy = connect_as(&daemon, 65534);
+	assert_int_equal(greeted(lazy, text), 0);
+	send_request(lazy, holder.pair[0]);
+	await(lazy, POLLIN);
+	send_request(lazy, holder.pair[0]);
+	await(lazy, POLLRDHUP);
+	/* The session counts until the first reply is read. */
+	int more = connect_as(&daemon, 65534);
+	assert_int_equal(greeted(more, text), EUSERS);
+	close(more);
+	assert_true(receive_frame(lazy, &frame));
+	assert_true(frame.fd >= 0);
+	close(frame.fd);
+	free(frame.payload);
+	assert_false(receive_frame(lazy, &frame));
+	for (int i = 0; greeted(more = connect_as(&daemon, 65534), text) != 0; i++) {
+		assert_true(i < WAIT_MS / 10);
+		close(more);
+		poll(NULL, 0, 10);
+	}
+	close(more);
+	close(lazy);
 	let_go(&holder);
 	daemon_stop(&daemon);
 }
@@ -497,6 +554,7 @@ int main(void)
 		cmocka_unit_test(users_leave_files_to_others),
 		cmocka_unit_test(a_user_alone_has_many_connections),
 		cmocka_unit_test(shared_memory_leaves_files_to_others),
+		cmocka_unit_test(unread_descriptors_are_few),
 		cmocka_unit_test(a_share_of_files_grows_when_others_leave),
 		cmocka_unit_test(a_share_of_files_shrinks_when_others_come),
 		cmocka_unit_test(failures_of_others_are_remembered),
