@@ -17,7 +17,6 @@ setup() {
 }
 
 teardown() {
-	[ -z "${MOUNTED:-}" ] || umount "$MOUNTED"
 	rm -rf "$DIR"
 }
 
@@ -256,18 +255,21 @@ bar_after() {
 	[ "$output" = none ]
 }
 
+# with_usr COMMAND..: run it where $DIR/root/usr is /usr. Nobody else sees the mount, and it ends with the command.
+with_usr() {
+	unshare --mount --propagation private sh -c 'mount --bind -o ro /usr "$0/usr" && exec "$@"' "$DIR/root" "$@"
+}
+
 @test "after chroot(), where the library is not: nothing is said by the loader" {
 	mkdir -p "$DIR/root/usr"
 	for dir in bin lib lib64; do
 		[ ! -L "/$dir" ] || ln -s "usr/$dir" "$DIR/root/$dir"
 	done
-	mount --bind -o ro /usr "$DIR/root/usr"
-	MOUNTED=$DIR/root/usr
-	run -0 --separate-stderr "$RUN" --socket "$SOCKET" chroot "$DIR/root" /usr/bin/env
+	run -0 --separate-stderr with_usr "$RUN" --socket "$SOCKET" chroot "$DIR/root" /usr/bin/env
 	[ -z "$stderr" ]
 	[[ $output != *LD_PRELOAD* ]]
-	run -0 --separate-stderr "$RUN" --socket "$SOCKET" -v chroot "$DIR/root" /usr/bin/env
+	run -0 --separate-stderr with_usr "$RUN" --socket "$SOCKET" -v chroot "$DIR/root" /usr/bin/env
 	[[ $stderr == *"/usr/bin/env cannot use SMC-R: the preload library is out of its reach; it runs over plain TCP" ]]
-	run -126 --separate-stderr "$RUN" --socket "$SOCKET" --require chroot "$DIR/root" /usr/bin/env
+	run -126 --separate-stderr with_usr "$RUN" --socket "$SOCKET" --require chroot "$DIR/root" /usr/bin/env
 	[[ $stderr == *"--require: not started"* ]]
 }
