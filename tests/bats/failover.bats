@@ -192,6 +192,7 @@ server_has_ended_all() {
 kill_daemon() {
 	local pid=SMCRD_PID_$1
 	kill -KILL "${!pid}"
+	wait "${!pid}" || true
 }
 
 # all_carriers_down a|b|both: all NICs of one host, or of both hosts, lose their carrier.

@@ -200,6 +200,7 @@ proposals_pass() {
 	until_true 5 shows a connection 'any(.mode == "pending")'
 	[ ! -s "$HOSTS_DIR/server.err" ]
 	kill -KILL "$SMCRD_PID_a"
+	wait "$SMCRD_PID_a" || true
 	until_true 5 grep -q 'what carries the connection: ' "$HOSTS_DIR/server.err"
 	kill -KILL "$client" 2>/dev/null || true # the reset may have ended it already
 }
