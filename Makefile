@@ -80,7 +80,7 @@ CFLAGS_ALL = $(BASE_CFLAGS) $(SAN_FLAGS) $(PKG_CFLAGS) $(CFLAGS)
 LDFLAGS_ALL = $(SAN_FLAGS) $(LDFLAGS)
 
 PROTO_SRCS := $(wildcard proto/*/*.c)
-ENGINE_SRCS := $(wildcard daemon/engine/*.c)
+SMCR_SRCS := $(wildcard daemon/smcr/*.c)
 RNIC_SRCS := $(wildcard daemon/rnic/*.c daemon/rnic/*/*.c)
 DAEMON_SRCS := $(wildcard daemon/rendezvous/*.c daemon/clients/*.c daemon/conns/*.c daemon/host/*.c \
 	daemon/control/*.c daemon/bus/*.c daemon/events/*.c daemon/fabric/*.c daemon/policy/*.c)
@@ -105,7 +105,7 @@ BENCH_SRCS := $(wildcard bench/*.c)
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
 PROTO_LIB := $(B)/lib/proto.a
-ENGINE_LIB := $(B)/lib/engine.a
+SMCR_LIB := $(B)/lib/smcr.a
 RNIC_LIB := $(B)/lib/rnic.a
 DAEMON_LIB := $(B)/lib/daemon.a
 TEST_LIB := $(B)/lib/testlib.a
@@ -197,13 +197,13 @@ $(1): $(call obj,$(2))
 	$$(call say,AR)rm -f $$@ && $(AR) rcs $$@ $$^
 endef
 $(eval $(call archive,$(PROTO_LIB),$(PROTO_SRCS)))
-$(eval $(call archive,$(ENGINE_LIB),$(ENGINE_SRCS)))
+$(eval $(call archive,$(SMCR_LIB),$(SMCR_SRCS)))
 $(eval $(call archive,$(RNIC_LIB),$(RNIC_SRCS)))
 $(eval $(call archive,$(DAEMON_LIB),$(DAEMON_SRCS)))
 $(eval $(call archive,$(TEST_LIB),$(TESTLIB_SRCS)))
 $(eval $(call archive,$(SMCRCTL_LIB),$(filter-out cli/smcrctl/main.c,$(SMCRCTL_SRCS))))
 
-ALL_LIBS := $(DAEMON_LIB) $(RNIC_LIB) $(ENGINE_LIB) $(PROTO_LIB)
+ALL_LIBS := $(DAEMON_LIB) $(RNIC_LIB) $(SMCR_LIB) $(PROTO_LIB)
 
 # ---- programs and libraries
 
@@ -237,7 +237,7 @@ $(B)/lib/libsmcr.so.$(VERSION): $(call obj,$(LIBSMCR_SRCS)) $(CORE_OBJS) lib/lib
 $(B)/lib/libsmcr.so: $(B)/lib/libsmcr.so.$(VERSION)
 	$(call say,LN)ln -sf $(<F) $(@D)/$(LIBSMCR_SONAME) && ln -sf $(LIBSMCR_SONAME) $@
 
-$(B)/bin/smcr-sim: $(call obj,$(SIM_SRCS)) $(TEST_LIB) $(ENGINE_LIB) $(PROTO_LIB)
+$(B)/bin/smcr-sim: $(call obj,$(SIM_SRCS)) $(TEST_LIB) $(SMCR_LIB) $(PROTO_LIB)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^
 
@@ -340,7 +340,7 @@ build/fuzz-obj/%.o: %.c
 
 FUZZED_HOST := holder log log_writer pages privileges program tcp_socket trace turns unix_socket waiting
 $(patsubst %.c,build/fuzz-obj/%.o,$(wildcard daemon/rendezvous/*.c)): $(SKELETONS)
-$(FUZZ_LIB): $(patsubst %.c,build/fuzz-obj/%.o,$(PROTO_SRCS) $(ENGINE_SRCS) $(RNIC_SRCS) \
+$(FUZZ_LIB): $(patsubst %.c,build/fuzz-obj/%.o,$(PROTO_SRCS) $(SMCR_SRCS) $(RNIC_SRCS) \
 		$(wildcard tests/lib/enginepair*.c daemon/clients/*.c daemon/conns/*.c daemon/rendezvous/*.c) \
 		$(CORE_SRCS) $(FUZZED_HOST:%=daemon/host/%.c) \
 		daemon/policy/rules.c daemon/control/scrape_request.c)

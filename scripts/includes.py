@@ -21,7 +21,7 @@ PROTO = (
     ("proto/capture",),
 )
 DAEMON = PROTO + (
-    ("daemon/engine", "daemon/rnic", "daemon/rendezvous/bpf"),
+    ("daemon/smcr", "daemon/rnic", "daemon/rendezvous/bpf"),
     ("daemon/host",),
     ("daemon/rendezvous",),
     ("daemon/policy", "daemon/fabric", "daemon/conns"),

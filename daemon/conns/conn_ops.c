@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine's operations on a connection (daemon/engine/ops.h). The engine calls them from inside
+ * The engine's operations on a connection (daemon/smcr/ops.h). The engine calls them from inside
  * a call of its own, whoever made that call. So nothing here may call the engine again.
  */
 #include <sys/syslog.h>

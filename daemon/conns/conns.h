@@ -21,9 +21,9 @@
 
 #include "daemon/conns/batch.h"
 #include "daemon/conns/view.h"
-#include "daemon/engine/engine.h"
-#include "daemon/engine/ops.h"
 #include "daemon/rendezvous/option.h"
+#include "daemon/smcr/engine.h"
+#include "daemon/smcr/ops.h"
 #include "proto/ipc/ipc.h"
 
 struct conn;

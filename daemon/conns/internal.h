@@ -50,9 +50,9 @@
 #include "daemon/conns/relay.h"
 #include "daemon/conns/shared.h"
 #include "daemon/conns/waits.h"
-#include "daemon/engine/log_limit.h"
 #include "daemon/rendezvous/clc_stream.h"
 #include "daemon/rendezvous/handshake.h"
+#include "daemon/smcr/log_limit.h"
 #include "proto/smcr/reason.h"
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))

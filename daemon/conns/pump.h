@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "daemon/conns/pair.h"
-#include "daemon/engine/engine.h"
+#include "daemon/smcr/engine.h"
 
 struct shared;
 

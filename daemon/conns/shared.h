@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/engine/engine.h"
+#include "daemon/smcr/engine.h"
 #include "proto/path/receive.h"
 #include "proto/path/send.h"
 

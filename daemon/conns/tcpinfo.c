@@ -12,7 +12,7 @@
 #include <sys/param.h>
 
 #include "daemon/conns/internal.h"
-#include "daemon/engine/view.h"
+#include "daemon/smcr/view.h"
 
 /* States of a TCP socket as TCP_INFO tells them. netinet/tcp.h has them, but clashes with
  * linux/tcp.h. */

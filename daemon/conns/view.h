@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/engine/view.h"
+#include "daemon/smcr/view.h"
 #include "proto/ipc/ipc.h"
 #include "proto/smcr/reason.h"
 

@@ -16,8 +16,8 @@
 #include <time.h>
 
 #include "daemon/control/capture_sink.h"
-#include "daemon/engine/view.h"
 #include "daemon/host/program.h"
+#include "daemon/smcr/view.h"
 
 /* The engine does not tell the end of a link group whose first contact has failed, so a timer
  * checks for that. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/engine/view.h"
+#include "daemon/smcr/view.h"
 #include "proto/capture/record.h"
 #include "proto/smcr/cdc.h"
 #include "proto/smcr/llc.h"

@@ -7,7 +7,7 @@
 #include <utlist.h>
 
 #include "daemon/control/internal.h"
-#include "daemon/engine/view.h"
+#include "daemon/smcr/view.h"
 
 struct control_pending {
 	uint64_t id; /* the engine's id of the command */

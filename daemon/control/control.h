@@ -147,7 +147,8 @@ int control_handle_json(struct control *control, const struct clients_asker *ask
  *  @param ctx  the struct control */
 bool control_is_administrator(void *ctx, const struct clients_asker *asker);
 
-/** For the engine's operations (engine/ops.h): a command has ended. Reply to whoever asked for it.
+/** For the engine's operations (daemon/smcr/ops.h): a command has ended. Reply to whoever asked for
+ * it.
  *  @param ctx  the struct control */
 void control_command_done(void *ctx, uint64_t id, const struct smcr_command_result *result);
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "daemon/control/internal.h"
-#include "daemon/engine/view.h"
 #include "daemon/host/words.h"
 #include "daemon/rnic/verbs.h"
+#include "daemon/smcr/view.h"
 
 /* ---- as the key rnic of the files ---- */
 

@@ -2,7 +2,7 @@
 /* RMBs and send buffers: how much of the registered memory is in use, and by which users. */
 #include "daemon/conns/view.h"
 #include "daemon/control/views.h"
-#include "daemon/engine/view.h"
+#include "daemon/smcr/view.h"
 
 /* Checking a slab takes time for each connection of its group, and its row for each owner: so parts
  * may have fewer rows. */

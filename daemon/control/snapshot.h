@@ -5,8 +5,8 @@
 
 #include "daemon/conns/view.h"
 #include "daemon/control/control.h"
-#include "daemon/engine/stats.h"
-#include "daemon/engine/view.h"
+#include "daemon/smcr/stats.h"
+#include "daemon/smcr/view.h"
 
 struct snapshot {
 	const struct control *control;

@@ -5,7 +5,7 @@
 
 #include "daemon/control/internal.h"
 #include "daemon/control/views.h"
-#include "daemon/engine/view.h"
+#include "daemon/smcr/view.h"
 #include "proto/smcr/eid.h"
 
 struct counts {

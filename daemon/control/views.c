@@ -10,8 +10,8 @@
 #include "daemon/conns/view.h"
 #include "daemon/control/counters.h"
 #include "daemon/control/flow.h"
-#include "daemon/engine/view.h"
 #include "daemon/rnic/rnic.h"
+#include "daemon/smcr/view.h"
 
 #define MAX_SKIPPED_SHOWN 256
 

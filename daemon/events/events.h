@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #include "daemon/conns/conns.h"
-#include "daemon/engine/engine.h"
-#include "daemon/engine/ops.h"
+#include "daemon/smcr/engine.h"
+#include "daemon/smcr/ops.h"
 
 #define EVENTS_KEPT     1000
 #define EVENTS_TEXT_LEN 640
@@ -77,7 +77,7 @@ void events_free(struct events *events);
  * operation of the engine, so `fn` may only note it. */
 void events_notify(struct events *events, void (*fn)(void *ctx), void *ctx);
 
-/** Event operation for the engine (engine/ops.h), about a link group or a link.
+/** Event operation for the engine (daemon/smcr/ops.h), about a link group or a link.
  *  @param ctx  the struct events */
 void events_engine(void *ctx, const struct smcr_event *event);
 /** Event of a connection (daemon/conns/conns.h). A connection that had not begun SMC-R makes no

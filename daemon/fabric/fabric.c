@@ -10,10 +10,10 @@
 #include <string.h>
 #include <syslog.h>
 
-#include "daemon/engine/view.h"
 #include "daemon/fabric/internal.h"
 #include "daemon/host/log.h"
 #include "daemon/rnic/alarm.h"
+#include "daemon/smcr/view.h"
 
 uint64_t fabric_now(void)
 {

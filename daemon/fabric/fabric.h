@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file fabric.h
- * Where the engine meets the RDMA devices: gives it the RDMA operations of engine/ops.h on top of
- * rnic/rnic.h, and turns completions, device events and the passing of time into its inputs.
- * One event loop, one thread.
+ * Where the engine meets the RDMA devices: gives it the RDMA operations of daemon/smcr/ops.h on top
+ * of rnic/rnic.h, and turns completions, device events and the passing of time into its inputs. One
+ * event loop, one thread.
  */
 #ifndef SMCRD_FABRIC_FABRIC_H
 #define SMCRD_FABRIC_FABRIC_H
 
-#include "daemon/engine/engine.h"
-#include "daemon/engine/ops.h"
 #include "daemon/rnic/rnic.h"
+#include "daemon/smcr/engine.h"
+#include "daemon/smcr/ops.h"
 
 struct event_base;
 struct fabric;

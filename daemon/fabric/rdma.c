@@ -9,11 +9,11 @@
 #include <sys/mman.h>
 #include <syslog.h>
 
-#include "daemon/engine/view.h"
 #include "daemon/fabric/internal.h"
 #include "daemon/host/log.h"
 #include "daemon/host/pages.h"
 #include "daemon/rnic/verbs.h"
+#include "daemon/smcr/view.h"
 #include "proto/smcr/llc.h"
 
 /* SENDs of SMC-R version 1 have 44 bytes; LLC-8 demands enough buffers that none is lost. SENDs of

@@ -19,9 +19,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/engine/engine.h"
 #include "daemon/policy/rules.h"
 #include "daemon/policy/shorts.h"
+#include "daemon/smcr/engine.h"
 
 #define CONFIG_MAX_RNICS      16
 #define CONFIG_MAX_SUBNETS    64

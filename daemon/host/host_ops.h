@@ -6,7 +6,7 @@
 #ifndef SMCRD_HOST_HOST_OPS_H
 #define SMCRD_HOST_HOST_OPS_H
 
-#include "daemon/engine/ops.h"
+#include "daemon/smcr/ops.h"
 
 /** For the engine's operations (ops.h); they take no context. */
 extern const struct smcr_host_ops host_ops;

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/engine/engine.h"
+#include "daemon/smcr/engine.h"
 
 struct event_base;
 struct ipsec_watch;

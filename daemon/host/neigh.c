@@ -19,9 +19,9 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "daemon/engine/log_limit.h"
 #include "daemon/host/log.h"
 #include "daemon/host/neigh_keeper.h"
+#include "daemon/smcr/log_limit.h"
 
 /* neigh_settle() usually takes less than a millisecond; longer waits hold up other links. A peer
  * may name addresses that no host has, so after a wait that timed out the next ones are brief for a

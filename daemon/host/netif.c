@@ -15,9 +15,9 @@
 #include <syslog.h>
 #include <utlist.h>
 
-#include "daemon/engine/engine.h"
 #include "daemon/host/log.h"
 #include "daemon/host/neigh.h"
+#include "daemon/smcr/engine.h"
 
 #define RECEIVE_BUFFER (256 << 10)
 /* The queue may overflow again while it is being emptied. After so many times there is no point in

@@ -23,7 +23,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/engine/engine.h"
+#include "daemon/smcr/engine.h"
 
 enum failure_kind {
 	FAILURE_PATH, /* RoCE to the peer does not work: the whole peer */

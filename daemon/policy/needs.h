@@ -17,8 +17,8 @@
 #ifndef SMCRD_POLICY_NEEDS_H
 #define SMCRD_POLICY_NEEDS_H
 
-#include "daemon/engine/engine.h"
 #include "daemon/rendezvous/option.h"
+#include "daemon/smcr/engine.h"
 
 #define NEEDS_IN_A_ROW 16
 

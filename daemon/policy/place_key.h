@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/engine/engine.h"
+#include "daemon/smcr/engine.h"
 
 /** All its bytes are set, so keys can be compared and hashed as a whole. */
 struct place_key {

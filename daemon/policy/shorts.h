@@ -26,8 +26,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/engine/engine.h"
 #include "daemon/rendezvous/option.h"
+#include "daemon/smcr/engine.h"
 
 /** How often to call shorts_look() while a place counts as short. */
 #define SHORTS_LOOK_MS 10000

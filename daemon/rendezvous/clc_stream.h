@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/engine/engine.h"
+#include "daemon/smcr/engine.h"
 
 struct clc_stream;
 struct event_base;

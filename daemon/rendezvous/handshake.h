@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "daemon/engine/engine.h"
 #include "daemon/rendezvous/option.h"
+#include "daemon/smcr/engine.h"
 #include "proto/ipc/ipc.h"
 
 struct event_base;

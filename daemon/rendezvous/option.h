@@ -24,8 +24,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/engine/engine.h"
 #include "daemon/rendezvous/bpf/rule.h"
+#include "daemon/smcr/engine.h"
 #include "proto/ipc/ipc.h"
 
 struct rdv_option;

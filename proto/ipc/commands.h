@@ -3,7 +3,7 @@
  * @file commands.h
  * The commands about link groups and links. This is the only list of them: smcrctl makes of it what
  * it takes and helps with (cli/smcrctl/commands.c), the control its methods (daemon/control/
- * control.c), the engine the types of its commands (daemon/engine/engine.h).
+ * control.c), the engine the types of its commands (daemon/smcr/engine.h).
  */
 #ifndef SMCRD_IPC_COMMANDS_H
 #define SMCRD_IPC_COMMANDS_H

@@ -48,7 +48,7 @@ can_trace() {
 @test "smcrd can be built without the probes" {
 	for source in probes tx rx events; do
 		gcc -std=gnu11 -D_GNU_SOURCE -DSMCRD_NO_PROBES -Wall -Wextra -Werror -I"$HOSTS_ROOT" -c \
-			"$HOSTS_ROOT/daemon/engine/$source.c" -o "$BATS_TEST_TMPDIR/$source.o"
+			"$HOSTS_ROOT/daemon/smcr/$source.c" -o "$BATS_TEST_TMPDIR/$source.o"
 		run ! grep -q stapsdt "$BATS_TEST_TMPDIR/$source.o"
 	done
 }

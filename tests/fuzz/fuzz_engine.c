@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "daemon/engine/internal.h"
+#include "daemon/smcr/internal.h"
 #include "proto/smcr/eid.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/lib/enginepair.h"

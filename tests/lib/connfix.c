@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/engine/clc.h"
+#include "daemon/smcr/clc.h"
 
 #define SHADOW_VADDR  UINT64_C(0x7f0000010000)
 #define SHADOW_INDEX  3

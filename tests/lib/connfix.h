@@ -13,7 +13,7 @@
 #ifndef SMCRD_TESTS_CONNFIX_H
 #define SMCRD_TESTS_CONNFIX_H
 
-#include "daemon/engine/data.h"
+#include "daemon/smcr/data.h"
 
 /* cmocka.h needs these headers before it. */
 #include <setjmp.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/smcr/llc.h"
 #include "tests/lib/enginepair_fabric.h"
 
 /* ---- set-up ---- */

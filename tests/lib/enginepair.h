@@ -16,9 +16,9 @@
 #ifndef SMCRD_TESTS_ENGINEPAIR_H
 #define SMCRD_TESTS_ENGINEPAIR_H
 
-#include "daemon/engine/engine.h"
-#include "daemon/engine/ops.h"
-#include "daemon/engine/view.h"
+#include "daemon/smcr/engine.h"
+#include "daemon/smcr/ops.h"
+#include "daemon/smcr/view.h"
 #include "proto/smcr/cdc.h"
 #include "proto/smcr/clc.h"
 #include "proto/smcr/llc.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/smcr/llc.h"
 #include "tests/lib/enginepair_fabric.h"
 
 enum qp_state { QP_INIT, QP_RTR, QP_RTS, QP_ERROR, QP_GONE };

@@ -19,8 +19,8 @@
 #include <sys/uio.h>
 
 #include "daemon/conns/conns.h"
-#include "daemon/engine/engine.h"
-#include "daemon/engine/view.h"
+#include "daemon/smcr/engine.h"
+#include "daemon/smcr/view.h"
 
 /* ---- what the engine has to do, and what it was told (in shared memory) ---- */
 

@@ -67,7 +67,7 @@ class Build:
 
     def prepare(self, programs):
         """Build the archives with which programs are linked."""
-        targets = [f"{self.folder}/lib/{name}.a" for name in ("testlib", "daemon", "rnic", "engine", "proto")]
+        targets = [f"{self.folder}/lib/{name}.a" for name in ("testlib", "daemon", "rnic", "smcr", "proto")]
         for program in sorted(programs):
             targets += self.own_objects(program)
         make(*self.variables, f"-j{self.jobs}", *targets)
@@ -123,10 +123,10 @@ class Build:
             self.link_installed(path, mutated, target)
             return
         folder = os.path.dirname(program)
-        names = ("testlib", "daemon", "rnic", "engine", "proto")
+        names = ("testlib", "daemon", "rnic", "smcr", "proto")
         libraries = self.libraries
         if program == "sim":
-            names, libraries = ("testlib", "engine", "proto"), []
+            names, libraries = ("testlib", "smcr", "proto"), []
         elif folder in LIBRARIES:
             names, libraries = ("testlib", "proto"), self.few_libraries
         replaced = f"{self.folder}/obj/lib-test/{path[:-2]}.o" if mutated else None

@@ -60,7 +60,7 @@ services() {
 	"$ROOT/scripts/dist.sh" "$BATS_TEST_TMPDIR/sources.tar.gz"
 	(umask 027 && tar -xzf "$BATS_TEST_TMPDIR/sources.tar.gz" -C "$BATS_TEST_TMPDIR")
 	cd "$BATS_TEST_TMPDIR/smcrd-$VERSION"
-	echo 'int other;' >daemon/engine/notes.c
+	echo 'int other;' >daemon/smcr/notes.c
 	scripts/deb.sh
 	for file in "$ROOT"/build/deb/*.deb; do cmp "$file" "build/deb/${file##*/}"; done
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/counted.h"
 
-#include "daemon/engine/stats.h"
+#include "daemon/smcr/stats.h"
 #include "tests/sim/host.h"
 #include "tests/sim/world.h"
 

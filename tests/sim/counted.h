@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file counted.h
- * Check that an engine's counters for operators (engine/stats.h) agree with what its programs have
- * done, and with the events that it has told about groups.
+ * Check that an engine's counters for operators (daemon/smcr/stats.h) agree with what its programs
+ * have done, and with the events that it has told about groups.
  */
 #ifndef SMCRD_TESTS_SIM_COUNTED_H
 #define SMCRD_TESTS_SIM_COUNTED_H

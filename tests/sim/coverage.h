@@ -7,7 +7,7 @@
 #ifndef SMCRD_TESTS_SIM_COVERAGE_H
 #define SMCRD_TESTS_SIM_COVERAGE_H
 
-#include "daemon/engine/rows.h"
+#include "daemon/smcr/rows.h"
 
 /** How often each row was taken, in each role. */
 struct coverage {

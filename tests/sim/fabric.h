@@ -17,7 +17,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
-#include "daemon/engine/ops.h"
+#include "daemon/smcr/ops.h"
 #include "tests/sim/world.h"
 
 #define SIM_MESSAGE_LEN 44

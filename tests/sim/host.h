@@ -6,9 +6,9 @@
 #ifndef SMCRD_TESTS_SIM_HOST_H
 #define SMCRD_TESTS_SIM_HOST_H
 
-#include "daemon/engine/engine.h"
-#include "daemon/engine/ops.h"
-#include "daemon/engine/view.h"
+#include "daemon/smcr/engine.h"
+#include "daemon/smcr/ops.h"
+#include "daemon/smcr/view.h"
 #include "tests/sim/counted.h"
 #include "tests/sim/fabric.h"
 

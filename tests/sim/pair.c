@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/engine/conn.h"
+#include "daemon/smcr/conn.h"
 #include "tests/sim/forge.h"
 #include "tests/sim/observer.h"
 #include "tests/sim/side.h"

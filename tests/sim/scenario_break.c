@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/engine/rows.h"
+#include "daemon/smcr/rows.h"
 #include "proto/smcr/llc.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/wire.h"

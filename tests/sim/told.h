@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file told.h
- * Check that what an engine tells operators about its groups and links (engine/ops.h) makes sense:
- * a group or link that goes has come before, none comes twice, and each end has a reason.
+ * Check that what an engine tells operators about its groups and links (daemon/smcr/ops.h) makes
+ * sense: a group or link that goes has come before, none comes twice, and each end has a reason.
  */
 #ifndef SMCRD_TESTS_SIM_TOLD_H
 #define SMCRD_TESTS_SIM_TOLD_H
 
-#include "daemon/engine/engine.h"
-#include "daemon/engine/ops.h"
+#include "daemon/smcr/engine.h"
+#include "daemon/smcr/ops.h"
 
 struct host;
 

@@ -7,8 +7,8 @@
  */
 #include "tests/sim/woken.h"
 
-#include "daemon/engine/data.h"
-#include "daemon/engine/llc.h"
+#include "daemon/smcr/data.h"
+#include "daemon/smcr/llc.h"
 
 /** Asking takes time, so it is not done between events that follow each other closely. */
 #define A_WHILE (1 * MSEC)

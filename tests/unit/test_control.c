@@ -17,9 +17,9 @@
 
 #include "daemon/conns/conns.h"
 #include "daemon/control/control.h"
-#include "daemon/engine/internal.h"
 #include "daemon/host/log.h"
 #include "daemon/rendezvous/handshake.h"
+#include "daemon/smcr/internal.h"
 #include "tests/lib/enginepair.h"
 #include "tests/lib/fabricfix.h"
 #include "tests/lib/tries.h"

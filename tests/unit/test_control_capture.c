@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "daemon/control/capture_sink.h"
-#include "daemon/engine/internal.h"
+#include "daemon/smcr/internal.h"
 #include "proto/capture/record.h"
 #include "proto/smcr/cdc.h"
 #include "tests/lib/controlfix.h"

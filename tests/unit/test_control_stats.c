@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "daemon/control/counters.h"
-#include "daemon/engine/stats.h"
+#include "daemon/smcr/stats.h"
 #include "tests/lib/controlfix.h"
 
 #define S PAIR_SERVER

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "daemon/engine/cursor.h"
+#include "daemon/smcr/cursor.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/tries.h"
 

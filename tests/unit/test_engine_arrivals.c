@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "daemon/engine/internal.h"
-#include "daemon/engine/view.h"
+#include "daemon/smcr/internal.h"
+#include "daemon/smcr/view.h"
 #include "tests/lib/enginepair.h"
 
 #define S PAIR_SERVER

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/smcr/llc.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/tries.h"

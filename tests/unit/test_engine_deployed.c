@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "daemon/engine/llc_delete_link.h"
-#include "daemon/engine/llc_links.h"
+#include "daemon/smcr/llc_delete_link.h"
+#include "daemon/smcr/llc_links.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/enginepair_v2.h"
 #include "tests/lib/proves.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/engine/internal.h"
+#include "daemon/smcr/internal.h"
 #include "tests/lib/enginepair_fabric.h"
 #include "tests/lib/enginepair_v2.h"
 #include "tests/lib/tries.h"

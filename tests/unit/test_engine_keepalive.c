@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "daemon/engine/internal.h"
+#include "daemon/smcr/internal.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/tries.h"

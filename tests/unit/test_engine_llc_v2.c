@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/engine/llc_delete_all.h"
-#include "daemon/engine/llc_links.h"
+#include "daemon/smcr/llc_delete_all.h"
+#include "daemon/smcr/llc_links.h"
 #include "proto/smcr/eid.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/tries.h"

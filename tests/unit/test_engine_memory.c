@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "daemon/engine/clc.h"
-#include "daemon/engine/data.h"
+#include "daemon/smcr/clc.h"
+#include "daemon/smcr/data.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/tries.h"

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "daemon/engine/llc_links.h"
-#include "daemon/engine/llc_rkey.h"
+#include "daemon/smcr/llc_links.h"
+#include "daemon/smcr/llc_rkey.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/tries.h"

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "daemon/engine/internal.h"
+#include "daemon/smcr/internal.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/tries.h"
 

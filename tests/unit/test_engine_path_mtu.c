@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/smcr/llc.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/enginepair_v2.h"
 #include "tests/lib/proves.h"

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/engine/clc.h"
-#include "daemon/engine/llc.h"
-#include "daemon/engine/llc_delete_link.h"
-#include "daemon/engine/llc_links.h"
+#include "daemon/smcr/clc.h"
+#include "daemon/smcr/llc.h"
+#include "daemon/smcr/llc_delete_link.h"
+#include "daemon/smcr/llc_links.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/tries.h"

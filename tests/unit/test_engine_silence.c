@@ -12,8 +12,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/engine/llc.h"
-#include "daemon/engine/rows.h"
+#include "daemon/smcr/llc.h"
+#include "daemon/smcr/rows.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/tries.h"

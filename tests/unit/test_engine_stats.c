@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "daemon/engine/stats.h"
+#include "daemon/smcr/stats.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/tries.h"
 

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/engine/clc.h"
-#include "daemon/engine/llc.h"
-#include "daemon/engine/llc_first_contact.h"
-#include "daemon/engine/llc_links.h"
-#include "daemon/engine/llc_rkey.h"
-#include "daemon/engine/llc_rtokens.h"
+#include "daemon/smcr/clc.h"
+#include "daemon/smcr/llc.h"
+#include "daemon/smcr/llc_first_contact.h"
+#include "daemon/smcr/llc_links.h"
+#include "daemon/smcr/llc_rkey.h"
+#include "daemon/smcr/llc_rtokens.h"
 #include "tests/lib/enginepair.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/tries.h"

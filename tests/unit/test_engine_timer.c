@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-#include "daemon/engine/internal.h"
+#include "daemon/smcr/internal.h"
 #include "tests/lib/enginepair.h"
 #include "tests/lib/tries.h"
 

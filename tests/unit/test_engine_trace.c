@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/engine/internal.h"
+#include "daemon/smcr/internal.h"
 #include "proto/ipc/trace.h"
 #include "tests/lib/enginepair.h"
 #include "tests/lib/tries.h"

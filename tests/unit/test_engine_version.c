@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/engine/clc.h"
-#include "daemon/engine/llc_delete_all.h"
+#include "daemon/smcr/clc.h"
+#include "daemon/smcr/llc_delete_all.h"
 #include "proto/smcr/eid.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/enginepair_v2.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/smcr/llc.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/tries.h"
 

@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "daemon/engine/view.h"
 #include "daemon/fabric/fabric.h"
+#include "daemon/smcr/view.h"
 #include "proto/smcr/eid.h"
 #include "tests/lib/fabricfix.h"
 #include "tests/lib/proves.h"

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/engine/log_limit.h"
+#include "daemon/smcr/log_limit.h"
 
 static struct log_limit limit;
 static char more[LOG_LIMIT_TEXT];

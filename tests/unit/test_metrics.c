@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "daemon/control/metrics.h"
-#include "daemon/engine/stats.h"
+#include "daemon/smcr/stats.h"
 #include "tests/lib/controlfix.h"
 
 #define MANUAL    "man/smcrd-metrics.7"

@@ -21,7 +21,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "daemon/engine/probes.h"
+#include "daemon/smcr/probes.h"
 #include "tests/lib/enginepair.h"
 
 #define S PAIR_SERVER
