@@ -62,13 +62,16 @@ daemons_end() {
 
 # holdings HOST: print what an idle daemon holds, as "name=value" words.
 holdings() {
-	local pid=SMCRD_PID_$1
+	local pid=SMCRD_PID_$1 fds
 	# an idle daemon keeps buffers of a first contact, or later ones, which are four times as large
 	json "$1" info '.info.engine | "memory=\(.memory_used_bytes / 4194304 | ceil)"'
 	json "$1" info '.info.engine | to_entries[] | select(.key | IN("linkgroups", "links", "rmbs",
 		"elements_used", "connections", "queue_pairs", "memory_regions", "timers")) | "\(.key)=\(.value)"'
 	json "$1" info '.info.connections | "pending=\(.pending)", "smcr=\(.smcr)", "relayed=\(.relayed)"'
-	echo "fds=$(find "/proc/${!pid}/fd" -mindepth 1 | wc -l)"
+	# Without the socket for taskstats (generic netlink, 16), which smcrd opens when a program has ended before its name
+	# was read, and keeps.
+	fds=$(find "/proc/${!pid}/fd" -mindepth 1 | wc -l)
+	echo "fds=$((fds - $(awk '$2 == 16' "/proc/${!pid}/net/netlink" | wc -l)))"
 	echo "tcp=$(on "$1" ss -Htnp state connected exclude time-wait | grep -c "$SOAK_SOCKETS")"
 	echo "neighbours=$(ip -n "$HOSTS_ID-$1" neigh show nud permanent | wc -l)"
 }
