@@ -11,6 +11,7 @@
 #include <netlink/attr.h>
 #include <netlink/msg.h>
 #include <netlink/netlink.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,9 +26,9 @@ struct search {
 	int64_t until_ms;
 	bool (*look)(struct search *search, struct nlmsghdr *header);
 	bool late;
-	/* holder_each_unix() */
-	bool (*fn)(void *arg, const char *name, size_t name_len, uid_t uid);
-	void *arg;
+	/* holder_of_unix() */
+	const char *name;
+	size_t len;
 	/* holder_of_tcp() */
 	const struct sockaddr_storage *addr;
 	bool found;
@@ -78,34 +79,10 @@ static bool look_at_unix(struct search *search, struct nlmsghdr *header)
 	uid = nlmsg_find_attr(header, sizeof(struct unix_diag_msg), UNIX_DIAG_UID);
 	if (!name || !uid || nla_len(uid) < (int)sizeof(uint32_t))
 		return true;
-	return search->fn(search->arg, nla_data(name), (size_t)nla_len(name), nla_get_u32(uid));
-}
-
-int holder_each_unix(int limit_ms,
-		     bool (*fn)(void *arg, const char *name, size_t name_len, uid_t uid), void *arg)
-{
-	struct search search = {
-		.until_ms = now_ms() + limit_ms, .look = look_at_unix, .fn = fn, .arg = arg
-	};
-	const struct unix_diag_req request = { .sdiag_family = AF_UNIX,
-					       .udiag_states = UINT32_MAX,
-					       .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_UID };
-	return list(&search, &request, sizeof(request));
-}
-
-struct wanted {
-	const char *name;
-	size_t len;
-	bool found;
-	uid_t uid;
-};
-
-static bool is_wanted(void *arg, const char *name, size_t name_len, uid_t uid)
-{
-	struct wanted *wanted = arg;
-	wanted->found = name_len == wanted->len && memcmp(name, wanted->name, name_len) == 0;
-	wanted->uid = uid;
-	return !wanted->found;
+	search->found = (size_t)nla_len(name) == search->len &&
+			memcmp(nla_data(name), search->name, search->len) == 0;
+	search->uid = nla_get_u32(uid);
+	return !search->found;
 }
 
 int holder_of_unix(const void *sockaddr_un, size_t len, int limit_ms, uid_t *ret_uid)
@@ -113,11 +90,17 @@ int holder_of_unix(const void *sockaddr_un, size_t len, int limit_ms, uid_t *ret
 	const size_t at = offsetof(struct sockaddr_un, sun_path);
 	if (len <= at)
 		return -EINVAL;
-	struct wanted wanted = { .name = (const char *)sockaddr_un + at, .len = len - at };
-	int r = holder_each_unix(limit_ms, is_wanted, &wanted);
-	if (r < 0 || !wanted.found)
+	struct search search = { .until_ms = now_ms() + limit_ms,
+				 .look = look_at_unix,
+				 .name = (const char *)sockaddr_un + at,
+				 .len = len - at };
+	const struct unix_diag_req request = { .sdiag_family = AF_UNIX,
+					       .udiag_states = UINT32_MAX,
+					       .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_UID };
+	int r = list(&search, &request, sizeof(request));
+	if (r < 0 || !search.found)
 		return r < 0 ? r : -ENOENT;
-	*ret_uid = wanted.uid;
+	*ret_uid = search.uid;
 	return 0;
 }
 

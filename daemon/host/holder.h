@@ -13,7 +13,6 @@
 #ifndef SMCRD_HOST_HOLDER_H
 #define SMCRD_HOST_HOLDER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -23,16 +22,6 @@ struct sockaddr_storage;
  * and before smcrd serves. A user may have very many sockets, and the kernel lists all. */
 #define HOLDER_LOOP_MS  5
 #define HOLDER_START_MS 1000
-
-/**
- * Call `fn` for each Unix socket that has a name, until it returns false.
- * @param fn     gets the name as in sun_path, a leading NUL included, and the user who made the
- *               socket
- * @return 0; -ETIME: not all were looked at within `limit_ms`; another negative errno
- */
-int holder_each_unix(int limit_ms,
-		     bool (*fn)(void *arg, const char *name, size_t name_len, uid_t uid),
-		     void *arg);
 
 /**
  * Who has a Unix socket's name?
