@@ -24,6 +24,7 @@ struct event_base;
 struct rnic;
 struct rnic_pd;
 struct rnic_mr;
+struct rnic_window;
 struct rnic_qp;
 
 #define RNIC_NAME_LEN  64
@@ -71,6 +72,9 @@ struct rnic_info {
 	uint8_t mac[6];
 	uint8_t max_path_mtu; /* enum ibv_mtu codes 1..5 = 256..4096, largest that the port can
 				 carry */
+	/** RDMA READs of a queue pair at a time: those of its peer that it answers, and its own. */
+	uint8_t max_reads_answered, max_reads_asked;
+	bool windows; /* rnic_window_new() works */
 	struct rnic_gid gids[RNIC_MAX_GIDS];
 	size_t num_gids;
 	/** The addresses that tell the IP networks of the interface: IPv4 first, without link-local
@@ -182,6 +186,7 @@ void rnic_pd_free(struct rnic_pd *pd);
 enum {
 	RNIC_ACCESS_LOCAL_WRITE = 1 << 0,
 	RNIC_ACCESS_REMOTE_WRITE = 1 << 1,
+	RNIC_ACCESS_REMOTE_READ = 1 << 2,
 };
 
 /**
@@ -199,9 +204,42 @@ uint32_t rnic_mr_rkey(const struct rnic_mr *mr); /* unpredictable for soft (getr
  * page; with a verbs device that takes no other address, the local address. */
 uint64_t rnic_mr_vaddr(const struct rnic_mr *mr);
 
+/**
+ * A memory window: a token for a part of a memory region that ends before the region does, by
+ * rnic_window_invalidate() or by a SEND of the peer that invalidates the token. The window belongs
+ * to the queue pair that it was bound to last, and no other queue pair's peer can use or
+ * invalidate the token.
+ * @return 0; -ENOMEM; -EOPNOTSUPP: the device has none (rnic_info.windows)
+ */
+int rnic_window_new(struct rnic_pd *pd, struct rnic_window **ret_window);
+/** Free a window. If it is bound, the token is dead from now on. */
+void rnic_window_free(struct rnic_window *window);
+/**
+ * Bind a window to [addr, addr + len) of a region of the same PD, for the peer of `qp`. The region
+ * must have been registered with the rights that `access` (RNIC_ACCESS_REMOTE_*) gives. The token
+ * and address of before are dead, and rnic_window_rkey() and rnic_window_vaddr() tell the new ones
+ * at once; they work for the peer before a SEND that is posted after this call arrives there.
+ * Takes a place of the send queue, as a request does that is not signaled.
+ * @return as rnic_post_send(); -EBUSY: it is bound and its token was not invalidated
+ */
+int rnic_window_bind(struct rnic_window *window, struct rnic_qp *qp, struct rnic_mr *mr,
+		     const void *addr, size_t len, unsigned int access);
+/** Kill the token of a bound window. The peer's requests that come later do not reach the memory
+ * any more; on verbs that holds once a later request of the QP has completed. Takes a place of the
+ * send queue like rnic_window_bind(). @return as rnic_post_send() */
+int rnic_window_invalidate(struct rnic_window *window, struct rnic_qp *qp);
+uint32_t rnic_window_rkey(const struct rnic_window *window);
+uint64_t rnic_window_vaddr(const struct rnic_window *window);
+
 enum rnic_opcode {
 	RNIC_WR_SEND,
 	RNIC_WR_RDMA_WRITE,
+	/** Fetch the peer's memory at `remote_addr` into the pieces, which must be memory with
+	 * RNIC_ACCESS_LOCAL_WRITE. Later requests need not wait until it is done. */
+	RNIC_WR_RDMA_READ,
+	/** A SEND that also kills the token `rkey` of the peer, before the peer is told of the
+	 * message. A token that is not one of this connection's windows ends the connection. */
+	RNIC_WR_SEND_INVALIDATE,
 };
 
 enum {
@@ -210,11 +248,12 @@ enum {
 	RNIC_SEND_SOLICITED = 1 << 2,
 };
 
-#define RNIC_MAX_SGE    2
+#define RNIC_FEW_SGE    2 /* pieces that a request has room for itself */
+#define RNIC_MAX_SGE    16
 #define RNIC_MAX_INLINE 64
 
 struct rnic_sge {
-	const void *addr;
+	const void *addr; /* an RDMA READ writes there */
 	uint32_t length;
 	uint32_t lkey; /* ignored with RNIC_SEND_INLINE */
 };
@@ -223,10 +262,20 @@ struct rnic_send_wr {
 	uint64_t wr_id;
 	enum rnic_opcode opcode;
 	unsigned int flags;
-	unsigned int num_sge;
-	struct rnic_sge sge[RNIC_MAX_SGE];
-	uint64_t remote_addr; /* RDMA WRITE only */
-	uint32_t rkey;
+	unsigned int num_sge; /* up to rnic_qp_params.max_sge */
+	struct rnic_sge sge[RNIC_FEW_SGE];
+	/** The pieces in place of `sge`, if not NULL; read before the post returns. */
+	const struct rnic_sge *pieces;
+	uint64_t remote_addr; /* RDMA WRITE and READ */
+	uint32_t rkey;        /* these, and RNIC_WR_SEND_INVALIDATE */
+};
+
+/** A receive buffer of a queue pair whose user posts them (rnic_qp_params.user_receives). */
+struct rnic_recv_wr {
+	uint64_t wr_id;
+	void *addr; /* memory with RNIC_ACCESS_LOCAL_WRITE */
+	uint32_t length;
+	uint32_t lkey;
 };
 
 enum rnic_wc_status {
@@ -247,15 +296,24 @@ const char *rnic_wc_status_text(enum rnic_wc_status status);
 struct rnic_wc {
 	bool is_recv;
 	enum rnic_wc_status status;
-	uint64_t wr_id;      /* sends */
-	const uint8_t *data; /* received SEND payload, valid during the callback only */
+	uint64_t wr_id;      /* sends; receives that the user has posted */
+	const uint8_t *data; /* received SEND payload, valid during the callback only, or the
+				buffer that the user has posted */
 	uint32_t length;
+	bool invalidated; /* a received SEND has killed this token before: */
+	uint32_t invalidated_rkey;
 };
 
 struct rnic_qp_params {
 	unsigned int send_depth; /* work requests outstanding, 1..4096 */
 	unsigned int recv_depth; /* receive buffers, which the rnic itself posts again */
 	unsigned int recv_size;  /* bytes of a receive buffer, 44..8192 */
+	/** The user posts receive buffers, of any size, with rnic_post_recv(), up to recv_depth at
+	 * a time; recv_size is not used. Buffers that were not used come back as flushed
+	 * completions in front of the last one when the QP goes to ERR. A SEND that is longer than
+	 * its buffer ends the connection. */
+	bool user_receives;
+	unsigned int max_sge; /* pieces of a send request, up to RNIC_MAX_SGE; 0: RNIC_FEW_SGE */
 	/**
 	 * Completions, in order, in batches; called from the event loop. A received message is
 	 * valid until the callback returns; then its buffer is posted again. When the QP goes to
@@ -287,6 +345,10 @@ struct rnic_qp_peer {
 	uint32_t rq_psn;    /* the peer's initial send PSN */
 	uint8_t path_mtu;   /* code 1..5, the smaller of both sides */
 	uint8_t sgid_index; /* index in rnic_info.gids of the own GID */
+	/** RDMA READs of the peer that are answered at a time, up to
+	 * rnic_info.max_reads_answered. A peer that has more under way is answered "invalid
+	 * request", which ends the connection. 0: the peer may not read at all. */
+	uint8_t reads_answered;
 };
 
 /** INIT -> RTR: the QP may receive and answer. */
@@ -299,6 +361,10 @@ struct rnic_qp_send_params {
 	 * one that the device can have. */
 	unsigned int retry_ms;
 	unsigned int rnr_retry; /* 0..7; 7: forever, while the peer answers */
+	/** Own RDMA READs that may be under way, up to rnic_info.max_reads_asked and to what the
+	 * peer answers at a time. Further ones wait, and what was posted behind them with them. 0:
+	 * none may be posted. */
+	uint8_t reads_asked;
 };
 
 /** RTR -> RTS: the QP may send. */
@@ -326,6 +392,13 @@ void rnic_qp_destroy(struct rnic_qp *qp);
  * @return 0; -ENOMEM (send queue full); -EINVAL; -ENOTCONN (not RTS); -EIO (QP in ERR)
  */
 int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);
+
+/**
+ * Post `n` receive buffers of a QP with user_receives, all or none. Allowed from INIT on.
+ * @return 0; -ENOMEM: recv_depth are posted; -EINVAL: the memory is not registered, or the QP posts
+ *         buffers itself; -EIO (QP in ERR)
+ */
+int rnic_post_recv(struct rnic_qp *qp, const struct rnic_recv_wr *wr, size_t n);
 
 struct rnic_qp_stats {
 	/* Payload bytes of SENDs and WRITEs. verbs: WRITEs of the peer are not seen, so rx_bytes
