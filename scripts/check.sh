@@ -274,9 +274,9 @@ conformance() {
 	local base=$work/conformance
 	sed 's/^/# /' "$base.out" >"$base.tap"
 	if [ "$(cat "$base.status")" = 0 ]; then
-		echo "ok 1 - docs/conformance.md is right" >>"$base.tap"
+		echo "ok 1 - the pages of conformance are right" >>"$base.tap"
 	else
-		echo "not ok 1 - docs/conformance.md is right" >>"$base.tap"
+		echo "not ok 1 - the pages of conformance are right" >>"$base.tap"
 		sed 's/^/    /' "$base.out"
 	fi
 	mv "$base.tap" "$base.out"

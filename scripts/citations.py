@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Find which code names which requirement of RFC 7609.
+"""Find which code names which requirement of the protocols.
 
 usage: citations.py            check, as TAP
        citations.py ID..       print where these are named
 
-Reads docs/requirements.tsv, docs/uncited.tsv (ids that have no place in the code, with the reasons),
+Reads the lists of requirements that conformance.py names, docs/uncited.tsv (ids that have no place in the code, with the reasons),
 docs/rfc7609-readings.md and the sources. Code names a requirement by its full id, so that `git grep -w
 CDC-12` finds it. Neither "CDC-1..17" nor "CDC-6, 10" names anything. A reading (A12) is named by code or
 by a requirement.

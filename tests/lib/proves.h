@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file proves.h
- * How a test says which requirement of docs/requirements.tsv it proves. Called as the last
- * statement of a test, so that only a test that passed is recorded. docs/conformance.md is made
+ * How a test says which requirement of docs/requirements*.tsv it proves. Called as the last
+ * statement of a test, so that only a test that passed is recorded. docs/conformance*.md is made
  * from it.
  */
 #ifndef SMCRD_TESTS_PROVES_H
