@@ -13,8 +13,8 @@
 #define BTH_BECN      0x40
 #define BTH_ACK_REQ   0x80
 
-/* Opcodes 0x00..0x1F are the reliable-connected service. */
-#define TRANSPORT_OPCODES 0x20
+/* Opcodes 0x00..0x1F are the reliable-connected service, 0x60..0x7F unreliable datagrams. */
+#define TRANSPORT_OPCODES 0x80
 
 /* What an opcode's packet consists of. */
 enum payload_rule {
@@ -26,30 +26,52 @@ enum payload_rule {
 	PAYLOAD_ANY,
 };
 
+/* Which header is behind the BTH. */
+enum ext_kind {
+	EXT_NONE,
+	EXT_RETH,
+	EXT_AETH,
+	EXT_IETH,
+	EXT_DETH,
+};
+
 struct opcode_rule {
-	uint8_t header_len;
 	uint8_t payload; /* enum payload_rule */
+	uint8_t ext;     /* enum ext_kind */
 };
 
 static const struct opcode_rule opcode_rules[TRANSPORT_OPCODES] = {
-	[ROCE_SEND_FIRST] = { ROCE_BTH_LEN, PAYLOAD_FULL },
-	[ROCE_SEND_MIDDLE] = { ROCE_BTH_LEN, PAYLOAD_FULL },
-	[ROCE_SEND_LAST] = { ROCE_BTH_LEN, PAYLOAD_TAIL },
-	[0x03] = { ROCE_BTH_LEN, OPCODE_UNSUPPORTED }, /* SEND LAST with immediate */
-	[ROCE_SEND_ONLY] = { ROCE_BTH_LEN, PAYLOAD_ANY },
-	[0x05] = { ROCE_BTH_LEN, OPCODE_UNSUPPORTED }, /* SEND ONLY with immediate */
-	[ROCE_WRITE_FIRST] = { ROCE_BTH_LEN + ROCE_RETH_LEN, PAYLOAD_FULL },
-	[ROCE_WRITE_MIDDLE] = { ROCE_BTH_LEN, PAYLOAD_FULL },
-	[ROCE_WRITE_LAST] = { ROCE_BTH_LEN, PAYLOAD_TAIL },
-	[0x09] = { ROCE_BTH_LEN, OPCODE_UNSUPPORTED }, /* RDMA WRITE LAST with immediate */
-	[ROCE_WRITE_ONLY] = { ROCE_BTH_LEN + ROCE_RETH_LEN, PAYLOAD_ANY },
-	[0x0B] = { ROCE_BTH_LEN, OPCODE_UNSUPPORTED }, /* RDMA WRITE ONLY with immediate */
-	[0x0C] = { ROCE_BTH_LEN, OPCODE_UNSUPPORTED }, /* RDMA READ request */
-	[ROCE_ACKNOWLEDGE] = { ROCE_BTH_LEN + ROCE_AETH_LEN, PAYLOAD_NONE },
-	[0x13] = { ROCE_BTH_LEN, OPCODE_UNSUPPORTED }, /* compare and swap */
-	[0x14] = { ROCE_BTH_LEN, OPCODE_UNSUPPORTED }, /* fetch and add */
-	[0x16] = { ROCE_BTH_LEN, OPCODE_UNSUPPORTED }, /* SEND LAST with invalidate */
-	[0x17] = { ROCE_BTH_LEN, OPCODE_UNSUPPORTED }, /* SEND ONLY with invalidate */
+	[ROCE_SEND_FIRST] = { PAYLOAD_FULL, EXT_NONE },
+	[ROCE_SEND_MIDDLE] = { PAYLOAD_FULL, EXT_NONE },
+	[ROCE_SEND_LAST] = { PAYLOAD_TAIL, EXT_NONE },
+	[0x03] = { OPCODE_UNSUPPORTED, EXT_NONE }, /* SEND LAST with immediate */
+	[ROCE_SEND_ONLY] = { PAYLOAD_ANY, EXT_NONE },
+	[0x05] = { OPCODE_UNSUPPORTED, EXT_NONE }, /* SEND ONLY with immediate */
+	[ROCE_WRITE_FIRST] = { PAYLOAD_FULL, EXT_RETH },
+	[ROCE_WRITE_MIDDLE] = { PAYLOAD_FULL, EXT_NONE },
+	[ROCE_WRITE_LAST] = { PAYLOAD_TAIL, EXT_NONE },
+	[0x09] = { OPCODE_UNSUPPORTED, EXT_NONE }, /* RDMA WRITE LAST with immediate */
+	[ROCE_WRITE_ONLY] = { PAYLOAD_ANY, EXT_RETH },
+	[0x0B] = { OPCODE_UNSUPPORTED, EXT_NONE }, /* RDMA WRITE ONLY with immediate */
+	[ROCE_READ_REQUEST] = { PAYLOAD_NONE, EXT_RETH },
+	[ROCE_READ_RESPONSE_FIRST] = { PAYLOAD_FULL, EXT_AETH },
+	[ROCE_READ_RESPONSE_MIDDLE] = { PAYLOAD_FULL, EXT_NONE },
+	[ROCE_READ_RESPONSE_LAST] = { PAYLOAD_TAIL, EXT_AETH },
+	[ROCE_READ_RESPONSE_ONLY] = { PAYLOAD_ANY, EXT_AETH },
+	[ROCE_ACKNOWLEDGE] = { PAYLOAD_NONE, EXT_AETH },
+	[0x13] = { OPCODE_UNSUPPORTED, EXT_NONE }, /* compare and swap */
+	[0x14] = { OPCODE_UNSUPPORTED, EXT_NONE }, /* fetch and add */
+	[ROCE_SEND_LAST_INVALIDATE] = { PAYLOAD_TAIL, EXT_IETH },
+	[ROCE_SEND_ONLY_INVALIDATE] = { PAYLOAD_ANY, EXT_IETH },
+	[ROCE_UD_SEND_ONLY] = { PAYLOAD_ANY, EXT_DETH },
+};
+
+static const uint8_t ext_lens[] = {
+	[EXT_NONE] = 0,
+	[EXT_RETH] = ROCE_RETH_LEN,
+	[EXT_AETH] = ROCE_AETH_LEN,
+	[EXT_IETH] = ROCE_IETH_LEN,
+	[EXT_DETH] = ROCE_DETH_LEN,
 };
 
 static bool payload_fits(enum payload_rule rule, size_t len, unsigned int pad)
@@ -96,6 +118,32 @@ static int decode_congestion(const uint8_t *buf, size_t len, struct roce_packet 
 	return 0;
 }
 
+static void decode_ext(enum ext_kind kind, const uint8_t *buf, union roce_ext *ret_ext)
+{
+	switch (kind) {
+	case EXT_NONE: break;
+	case EXT_RETH:
+		ret_ext->reth = (struct roce_reth){
+			.va = (uint64_t)get_be32(buf) << 32 | get_be32(buf + 4),
+			.rkey = get_be32(buf + 8),
+			.length = get_be32(buf + 12),
+		};
+		break;
+	case EXT_AETH:
+		ret_ext->aeth = (struct roce_aeth){
+			.kind = (enum roce_ack_kind)(buf[0] >> 5 & 3),
+			.value = buf[0] & 0x1F,
+			.msn = get_be24(buf + 1),
+		};
+		break;
+	case EXT_IETH: ret_ext->invalidate = get_be32(buf); break;
+	case EXT_DETH:
+		ret_ext->deth =
+			(struct roce_deth){ .qkey = get_be32(buf), .src_qp = get_be24(buf + 5) };
+		break;
+	}
+}
+
 int roce_decode(const uint8_t *buf, size_t len, struct roce_packet *ret_packet)
 {
 	if (len < ROCE_MIN_LEN || len > ROCE_MAX_LEN)
@@ -111,9 +159,10 @@ int roce_decode(const uint8_t *buf, size_t len, struct roce_packet *ret_packet)
 		decode_fixed(buf, len, ret_packet);
 		return -ENOTSUP;
 	}
-	if (len < (size_t)rule.header_len + ROCE_ICRC_LEN)
+	size_t header_len = ROCE_BTH_LEN + (size_t)ext_lens[rule.ext];
+	if (len < header_len + ROCE_ICRC_LEN)
 		return -EBADMSG;
-	size_t body = len - rule.header_len - ROCE_ICRC_LEN;
+	size_t body = len - header_len - ROCE_ICRC_LEN;
 	unsigned int pad = buf[1] >> BTH_PAD_SHIFT & 3;
 	if (body % 4 != 0 || pad > body || body - pad > ROCE_MAX_PAYLOAD)
 		return -EBADMSG;
@@ -121,19 +170,10 @@ int roce_decode(const uint8_t *buf, size_t len, struct roce_packet *ret_packet)
 		return -EBADMSG;
 
 	decode_fixed(buf, len, ret_packet);
-	ret_packet->header_len = rule.header_len;
-	ret_packet->payload = buf + rule.header_len;
+	decode_ext((enum ext_kind)rule.ext, buf + ROCE_BTH_LEN, &ret_packet->ext);
+	ret_packet->header_len = header_len;
+	ret_packet->payload = buf + header_len;
 	ret_packet->payload_len = body - pad;
-	const uint8_t *ext = buf + ROCE_BTH_LEN;
-	if (roce_has_reth(buf[0])) {
-		ret_packet->reth.va = (uint64_t)get_be32(ext) << 32 | get_be32(ext + 4);
-		ret_packet->reth.rkey = get_be32(ext + 8);
-		ret_packet->reth.length = get_be32(ext + 12);
-	} else if (buf[0] == ROCE_ACKNOWLEDGE) {
-		ret_packet->aeth.kind = (enum roce_ack_kind)(ext[0] >> 5 & 3);
-		ret_packet->aeth.value = ext[0] & 0x1F;
-		ret_packet->aeth.msn = get_be24(ext + 1);
-	}
 	return 0;
 }
 
@@ -161,6 +201,32 @@ void roce_encode_aeth(const struct roce_aeth *aeth, uint8_t *buf)
 {
 	buf[0] = (uint8_t)((unsigned int)aeth->kind << 5 | (aeth->value & 0x1F));
 	put_be24(buf + 1, aeth->msn);
+}
+
+static enum ext_kind ext_of(uint8_t opcode)
+{
+	return opcode < TRANSPORT_OPCODES ? (enum ext_kind)opcode_rules[opcode].ext : EXT_NONE;
+}
+
+size_t roce_ext_len(uint8_t opcode)
+{
+	return ext_lens[ext_of(opcode)];
+}
+
+size_t roce_encode_ext(uint8_t opcode, const union roce_ext *ext, uint8_t *buf)
+{
+	enum ext_kind kind = ext_of(opcode);
+	switch (kind) {
+	case EXT_NONE: break;
+	case EXT_RETH: roce_encode_reth(&ext->reth, buf); break;
+	case EXT_AETH: roce_encode_aeth(&ext->aeth, buf); break;
+	case EXT_IETH: put_be32(buf, ext->invalidate); break;
+	case EXT_DETH:
+		put_be32(buf, ext->deth.qkey);
+		put_be32(buf + 4, ext->deth.src_qp & ROCE_QPN_MASK);
+		break;
+	}
+	return ext_lens[kind];
 }
 
 /* IBA table 50: 0..4, then two steps a power of two. */
@@ -204,7 +270,15 @@ const char *roce_opcode_name(uint8_t opcode)
 	case ROCE_WRITE_MIDDLE: return "RDMA WRITE MIDDLE";
 	case ROCE_WRITE_LAST: return "RDMA WRITE LAST";
 	case ROCE_WRITE_ONLY: return "RDMA WRITE ONLY";
+	case ROCE_READ_REQUEST: return "RDMA READ REQUEST";
+	case ROCE_READ_RESPONSE_FIRST: return "RDMA READ RESPONSE FIRST";
+	case ROCE_READ_RESPONSE_MIDDLE: return "RDMA READ RESPONSE MIDDLE";
+	case ROCE_READ_RESPONSE_LAST: return "RDMA READ RESPONSE LAST";
+	case ROCE_READ_RESPONSE_ONLY: return "RDMA READ RESPONSE ONLY";
 	case ROCE_ACKNOWLEDGE: return "ACKNOWLEDGE";
+	case ROCE_SEND_LAST_INVALIDATE: return "SEND LAST WITH INVALIDATE";
+	case ROCE_SEND_ONLY_INVALIDATE: return "SEND ONLY WITH INVALIDATE";
+	case ROCE_UD_SEND_ONLY: return "UD SEND ONLY";
 	case ROCE_CONGESTION: return "CONGESTION NOTIFICATION";
 	default: return "unknown";
 	}

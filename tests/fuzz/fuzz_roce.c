@@ -16,7 +16,10 @@ static void clear_reserved(uint8_t *header)
 {
 	header[4] &= 0x40; /* BECN */
 	header[8] &= 0x80;
-	header[12] &= header[0] == ROCE_ACKNOWLEDGE ? 0x7F : 0xFF;
+	if (roce_is_answer(header[0]) && roce_ext_len(header[0]))
+		header[12] &= 0x7F;
+	if (header[0] == ROCE_UD_SEND_ONLY)
+		header[16] = 0;
 	if (header[0] == ROCE_CONGESTION)
 		memset(header + ROCE_BTH_LEN, 0, ROCE_CNP_RESERVED);
 }
@@ -28,10 +31,7 @@ static void check_encoding(const struct roce_packet *p, const uint8_t *buf)
 	memcpy(expect, buf, p->header_len);
 	clear_reserved(expect);
 	roce_encode_bth(&p->bth, header);
-	if (roce_has_reth(p->bth.opcode))
-		roce_encode_reth(&p->reth, header + ROCE_BTH_LEN);
-	else if (p->bth.opcode == ROCE_ACKNOWLEDGE)
-		roce_encode_aeth(&p->aeth, header + ROCE_BTH_LEN);
+	roce_encode_ext(p->bth.opcode, &p->ext, header + ROCE_BTH_LEN);
 	must(memcmp(header, expect, p->header_len) == 0);
 }
 

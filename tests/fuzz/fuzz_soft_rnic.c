@@ -136,6 +136,20 @@ static void feed(struct run *run, uint8_t *buf, size_t len, size_t header_len)
 	free(exact);
 }
 
+static void take_ext(struct run *run, uint8_t opcode, uint8_t flags, union roce_ext *ret_ext)
+{
+	memset(ret_ext, 0, sizeof(*ret_ext));
+	if (roce_has_reth(opcode)) {
+		int16_t offset = (int16_t)take16(run);
+		ret_ext->reth.va = rnic_mr_vaddr(run->mr) + (uint64_t)(int64_t)offset;
+		ret_ext->reth.rkey = rnic_mr_rkey(run->mr) ^ (flags >> 6);
+		ret_ext->reth.length = take16(run);
+	} else if (roce_is_answer(opcode)) {
+		ret_ext->aeth.kind = (enum roce_ack_kind)(flags >> 1 & 3);
+		ret_ext->aeth.value = flags >> 3;
+	}
+}
+
 static void packet(struct run *run)
 {
 	uint8_t buf[ROCE_MAX_LEN] = { 0 };
@@ -144,21 +158,11 @@ static void packet(struct run *run)
 	uint8_t flags = take8(run);
 	const struct soft_requester *rq = &run->qp->rq;
 	uint32_t psn =
-		opcode == ROCE_ACKNOWLEDGE ? rq->psn0 + (uint32_t)rq->acked : run->qp->rs.expected;
+		roce_is_answer(opcode) ? rq->psn0 + (uint32_t)rq->acked : run->qp->rs.expected;
 	size_t header = ROCE_BTH_LEN;
-	if (roce_has_reth(opcode)) {
-		int16_t offset = (int16_t)take16(run);
-		struct roce_reth reth = { .va = rnic_mr_vaddr(run->mr) + (uint64_t)(int64_t)offset,
-					  .rkey = rnic_mr_rkey(run->mr) ^ (flags >> 6),
-					  .length = take16(run) };
-		roce_encode_reth(&reth, buf + header);
-		header += ROCE_RETH_LEN;
-	} else if (opcode == ROCE_ACKNOWLEDGE) {
-		struct roce_aeth aeth = { .kind = (enum roce_ack_kind)(flags >> 1 & 3),
-					  .value = flags >> 3 };
-		roce_encode_aeth(&aeth, buf + header);
-		header += ROCE_AETH_LEN;
-	}
+	union roce_ext ext;
+	take_ext(run, opcode, flags, &ext);
+	header += roce_encode_ext(opcode, &ext, buf + header);
 	/* One bit of the input makes a full packet. */
 	size_t len = flags & 8 ? 256 : take16(run) % 300;
 	size_t pad = -len & 3;
@@ -168,7 +172,7 @@ static void packet(struct run *run)
 				.dest_qp = run->qp->base.qpn,
 				.ack_req = flags & 1,
 				.psn = (psn + (uint32_t)(int32_t)psn_offset) & ROCE_PSN_MASK };
-	if (opcode == ROCE_ACKNOWLEDGE)
+	if (opcode == ROCE_ACKNOWLEDGE || opcode == ROCE_READ_REQUEST)
 		len = pad = bth.pad = 0;
 	roce_encode_bth(&bth, buf);
 	feed(run, buf, header + len + pad + ROCE_ICRC_LEN, header);

@@ -60,13 +60,7 @@ size_t roce_peer_build(const struct roce_peer *peer, const struct roce_peer_pack
 				.psn = packet->psn & ROCE_PSN_MASK };
 	size_t header = ROCE_BTH_LEN;
 	roce_encode_bth(&bth, buf);
-	if (roce_has_reth(packet->opcode)) {
-		roce_encode_reth(&packet->reth, buf + header);
-		header += ROCE_RETH_LEN;
-	} else if (packet->opcode == ROCE_ACKNOWLEDGE) {
-		roce_encode_aeth(&packet->aeth, buf + header);
-		header += ROCE_AETH_LEN;
-	}
+	header += roce_encode_ext(packet->opcode, &packet->ext, buf + header);
 	size_t body = packet->len + bth.pad;
 	must(header + body + ROCE_ICRC_LEN <= ROCE_MAX_LEN, "packet too long");
 	memset(buf + header, 0, body);

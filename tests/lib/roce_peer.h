@@ -28,9 +28,14 @@ struct roce_peer_packet {
 	uint32_t qpn;
 	uint32_t psn;
 	bool ack_req;
-	uint16_t pkey;         /* 0: the default */
-	struct roce_reth reth; /* for opcodes with a RETH */
-	struct roce_aeth aeth;
+	uint16_t pkey; /* 0: the default */
+	union {        /* the header behind the BTH, by the opcode */
+		union roce_ext ext;
+		struct roce_reth reth;
+		struct roce_aeth aeth;
+		uint32_t invalidate;
+		struct roce_deth deth;
+	};
 	const void *payload;
 	size_t len;
 };

@@ -25,6 +25,16 @@ static const uint8_t write_packet[] = { 0x0A, 0x30, 0xFF, 0xFF, 0x00, 0x00, 0x00
 					0x02, 0x01, 0xC9, 0xFF, 0x39, 0x59, 0x1A, 0x44, 0x74,
 					0x01, 0xF4, 0x00, 0x00, 0x03, 0xB1, 0x00, 0x00, 0x00,
 					0x01, 0x21, 0x00, 0x00, 0x00, 0x72, 0xD9, 0x67, 0x97 };
+/* linux-rdma-cm-rping-ucmatose.pcap: the RDMA READ request in frame 6, from 10.0.0.1. */
+static const uint8_t read_packet[] = { 0x0C, 0x00, 0xFF, 0xFF, 0x00, 0x00, 0x00, 0x11,
+				       0x80, 0x9D, 0x71, 0x8D, 0x00, 0x00, 0x56, 0x20,
+				       0x41, 0x57, 0x35, 0xF0, 0x00, 0x00, 0x05, 0xE8,
+				       0x00, 0x00, 0x00, 0x40, 0x37, 0xD3, 0x35, 0x21 };
+/* The start of a SEND ONLY WITH INVALIDATE of Linux's SMB server, and an ICRC that is not checked.
+ */
+static const uint8_t invalidate_packet[] = { 0x17, 0x00, 0xFF, 0xFF, 0x00, 0x00, 0x00, 0x12,
+					     0x80, 0x9D, 0x19, 0xB3, 0x00, 0x00, 0x04, 0x83,
+					     0xFF, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00 };
 #define ACK_IP_ID   0x9CB7
 #define WRITE_IP_ID 0x9D2B
 
@@ -88,6 +98,46 @@ static void decodes_golden_packets(void **state)
 	assert_int_equal(p.payload_len, 1);
 	assert_ptr_equal(p.payload, write_packet + ROCE_BTH_LEN + ROCE_RETH_LEN);
 	assert_int_equal(p.payload[0], 0x21);
+}
+
+static void decodes_golden_reads_and_invalidations(void **state)
+{
+	(void)state;
+	struct roce_packet p;
+	assert_int_equal(roce_decode(read_packet, sizeof(read_packet), &p), 0);
+	assert_int_equal(p.bth.opcode, ROCE_READ_REQUEST);
+	assert_int_equal(p.bth.psn, 0x9D718D);
+	assert_true(p.reth.va == 0x5620415735F0);
+	assert_int_equal(p.reth.rkey, 0x5E8);
+	assert_int_equal(p.reth.length, 64);
+	assert_int_equal(p.payload_len, 0);
+
+	assert_int_equal(roce_decode(invalidate_packet, sizeof(invalidate_packet), &p), 0);
+	assert_int_equal(p.bth.opcode, ROCE_SEND_ONLY_INVALIDATE);
+	assert_int_equal(p.invalidate, 0x483);
+	assert_int_equal(p.payload_len, 4);
+	assert_ptr_equal(p.payload, invalidate_packet + ROCE_BTH_LEN + ROCE_IETH_LEN);
+
+	uint8_t buf[ROCE_MAX_HEADER];
+	assert_int_equal(roce_encode_ext(p.bth.opcode, &p.ext, buf), ROCE_IETH_LEN);
+	assert_memory_equal(buf, invalidate_packet + ROCE_BTH_LEN, ROCE_IETH_LEN);
+}
+
+static void datagrams_have_a_key_and_a_source(void **state)
+{
+	(void)state;
+	uint8_t buf[ROCE_BTH_LEN + ROCE_DETH_LEN + ROCE_ICRC_LEN] = { 0 };
+	union roce_ext ext = { .deth = { .qkey = 0x80010000, .src_qp = 0xFEDCBA } };
+	struct roce_packet p;
+	roce_encode_bth(&(struct roce_bth){ .opcode = ROCE_UD_SEND_ONLY, .dest_qp = 1 }, buf);
+	assert_int_equal(roce_encode_ext(ROCE_UD_SEND_ONLY, &ext, buf + ROCE_BTH_LEN),
+			 ROCE_DETH_LEN);
+	buf[ROCE_BTH_LEN + 4] = 0x55; /* reserved */
+	assert_int_equal(roce_decode(buf, sizeof(buf), &p), 0);
+	assert_int_equal(p.bth.dest_qp, 1);
+	assert_int_equal(p.deth.qkey, 0x80010000);
+	assert_int_equal(p.deth.src_qp, 0xFEDCBA);
+	assert_int_equal(p.payload_len, 0);
 }
 
 static void encodes_golden_packets(void **state)
@@ -179,6 +229,24 @@ static void refuses_malformed(void **state)
 	assert_int_equal(decode_shape(ROCE_WRITE_MIDDLE, 0, ROCE_MIN_LEN), -EBADMSG);
 	assert_int_equal(decode_shape(ROCE_WRITE_LAST, 0, ROCE_MIN_LEN), -EBADMSG);
 	assert_int_equal(decode_shape(ROCE_SEND_LAST, 3, ROCE_MIN_LEN + 4), 0);
+	assert_int_equal(decode_shape(ROCE_SEND_LAST_INVALIDATE, 3, ROCE_MIN_LEN + 8), 0);
+	assert_int_equal(decode_shape(ROCE_SEND_LAST_INVALIDATE, 0, ROCE_MIN_LEN + 4), -EBADMSG);
+	assert_int_equal(decode_shape(ROCE_SEND_ONLY_INVALIDATE, 0, ROCE_MIN_LEN + 4), 0);
+	assert_int_equal(decode_shape(ROCE_SEND_ONLY_INVALIDATE, 0, ROCE_MIN_LEN + 3), -EBADMSG);
+	/* An RDMA READ request has no payload, its response what FIRST, MIDDLE, LAST and ONLY have.
+	 */
+	assert_int_equal(decode_shape(ROCE_READ_REQUEST, 0, ROCE_MIN_LEN + 16), 0);
+	assert_int_equal(decode_shape(ROCE_READ_REQUEST, 0, ROCE_MIN_LEN + 20), -EBADMSG);
+	assert_int_equal(decode_shape(ROCE_READ_REQUEST, 0, ROCE_MIN_LEN + 12), -EBADMSG);
+	assert_int_equal(decode_shape(ROCE_READ_RESPONSE_FIRST, 1, ROCE_ACK_LEN + 256), -EBADMSG);
+	assert_int_equal(decode_shape(ROCE_READ_RESPONSE_MIDDLE, 0, ROCE_MIN_LEN), -EBADMSG);
+	assert_int_equal(decode_shape(ROCE_READ_RESPONSE_LAST, 0, ROCE_ACK_LEN), -EBADMSG);
+	assert_int_equal(decode_shape(ROCE_READ_RESPONSE_LAST, 3, ROCE_ACK_LEN + 4), 0);
+	assert_int_equal(decode_shape(ROCE_READ_RESPONSE_ONLY, 0, ROCE_ACK_LEN), 0);
+	assert_int_equal(decode_shape(ROCE_READ_RESPONSE_ONLY, 0, ROCE_MIN_LEN), -EBADMSG);
+	/* A datagram that is cut in its header. */
+	assert_int_equal(decode_shape(ROCE_UD_SEND_ONLY, 0, ROCE_MIN_LEN + 7), -EBADMSG);
+	assert_int_equal(decode_shape(ROCE_UD_SEND_ONLY, 0, ROCE_MIN_LEN + 8), 0);
 	/* A payload longer than the largest path MTU. */
 	assert_int_equal(decode_shape(ROCE_SEND_ONLY, 0, ROCE_MIN_LEN + ROCE_MAX_PAYLOAD), 0);
 	assert_int_equal(decode_shape(ROCE_SEND_ONLY, 0, ROCE_MIN_LEN + ROCE_MAX_PAYLOAD + 4),
@@ -197,11 +265,11 @@ static void refuses_malformed(void **state)
 static void tells_unsupported_from_nonsense(void **state)
 {
 	(void)state;
-	static const uint8_t unsupported[] = {
-		0x03, 0x05, 0x09, 0x0B, 0x0C, 0x13, 0x14, 0x16, 0x17
+	static const uint8_t unsupported[] = { 0x03, 0x05, 0x09, 0x0B, 0x13, 0x14 };
+	static const uint8_t understood[] = {
+		0x00, 0x01, 0x02, 0x04, 0x06, 0x07, 0x08, 0x0A, 0x0C,
+		0x0D, 0x0E, 0x0F, 0x10, 0x11, 0x16, 0x17, 0x64, 0x81
 	};
-	static const uint8_t understood[] = { 0x00, 0x01, 0x02, 0x04, 0x06,
-					      0x07, 0x08, 0x0A, 0x11, 0x81 };
 	for (unsigned int opcode = 0; opcode <= 0xFF; opcode++) {
 		int expect = -EBADMSG;
 		if (memchr(unsupported, (int)opcode, sizeof(unsupported)))
@@ -213,6 +281,8 @@ static void tells_unsupported_from_nonsense(void **state)
 			len = ROCE_ACK_LEN;
 		else if (opcode == ROCE_CONGESTION)
 			len = ROCE_CNP_LEN;
+		else if (opcode == ROCE_READ_REQUEST)
+			len = ROCE_MIN_LEN + ROCE_RETH_LEN;
 		assert_int_equal(decode_shape((uint8_t)opcode, 0, len), expect);
 		assert_int_equal(strcmp(roce_opcode_name((uint8_t)opcode), "unknown") == 0,
 				 expect != 0);
@@ -390,10 +460,9 @@ static bool reproduces(const struct roce_icrc_tables *tables, const struct pcap_
 
 	uint8_t header[ROCE_MAX_HEADER];
 	roce_encode_bth(&p.bth, header);
-	if (roce_has_reth(p.bth.opcode))
-		roce_encode_reth(&p.reth, header + ROCE_BTH_LEN);
-	else if (p.bth.opcode == ROCE_ACKNOWLEDGE)
-		roce_encode_aeth(&p.aeth, header + ROCE_BTH_LEN);
+	assert_int_equal(ROCE_BTH_LEN +
+				 roce_encode_ext(p.bth.opcode, &p.ext, header + ROCE_BTH_LEN),
+			 p.header_len);
 	assert_memory_equal(header, buf, p.header_len);
 
 	struct roce_flow flow = { .saddr = htonl(udp->src),
@@ -416,6 +485,7 @@ static void icrc_of_every_captured_packet(void **state)
 		{ "tests/captures/linux-smcr-v1.pcap.gz", 7935 },
 		{ "tests/captures/linux-smcr-v2.pcap.gz", 8159 },
 		{ "tests/captures/linux-smcr-v2-failover.pcap.gz", 630 },
+		{ "tests/captures/linux-rdma-cm-rping-ucmatose.pcap.gz", 88 },
 		{ "tests/captures/user-space-client-to-linux-v1.pcap.gz", 34 },
 		{ "tests/captures/user-space-client-to-linux-v2.pcap.gz", 37 },
 	};
@@ -447,6 +517,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(decodes_golden_packets),
+		cmocka_unit_test(decodes_golden_reads_and_invalidations),
+		cmocka_unit_test(datagrams_have_a_key_and_a_source),
 		cmocka_unit_test(encodes_golden_packets),
 		cmocka_unit_test(bth_flags_survive),
 		cmocka_unit_test(refuses_malformed),

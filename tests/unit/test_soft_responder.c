@@ -438,7 +438,8 @@ static void invalid_requests(void **state)
 		{ "FIRST of half a path MTU", 1, { { ROCE_WRITE_FIRST, MTU, MTU / 2 } } },
 		{ "more than the path MTU", 1, { { ROCE_WRITE_ONLY, MTU + 4, MTU + 4 } } },
 		{ "SEND larger than the buffer", 1, { { ROCE_SEND_ONLY, 0, RECV + 1 } } },
-		{ "RDMA READ", 1, { { 0x0C, 0, 16 } } },
+		{ "RDMA READ", 1, { { ROCE_READ_REQUEST, 16, 0 } } },
+		{ "SEND with invalidate", 1, { { ROCE_SEND_ONLY_INVALIDATE, 0, 16 } } },
 		{ "SEND with immediate", 1, { { 0x05, 0, 16 } } },
 		{ "compare and swap", 1, { { 0x13, 0, 28 } } },
 	};
@@ -650,7 +651,7 @@ static void stray_packets(void **state)
 	roce_peer_send_raw(&peer, buf, 0);
 	buf[1] |= 1; /* version of the BTH */
 	roce_peer_send_raw(&peer, buf, len);
-	p.opcode = 0x64; /* unreliable datagram */
+	p.opcode = ROCE_UD_SEND_ONLY;
 	roce_peer_send(&peer, &p);
 	p.opcode = ROCE_SEND_ONLY;
 	p.pkey = 0x1234;

@@ -204,7 +204,7 @@ static void answer(enum roce_ack_kind kind, uint32_t n, uint8_t value)
 	struct roce_packet p = { .bth = { .opcode = ROCE_ACKNOWLEDGE,
 					  .psn = (OWN_PSN + n) & ROCE_PSN_MASK },
 				 .aeth = { .kind = kind, .value = value } };
-	soft_requester_ack(qp, &p);
+	soft_requester_answer(qp, &p);
 	transmit();
 	soft_qp_deliver(qp);
 }

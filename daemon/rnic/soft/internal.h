@@ -114,14 +114,15 @@ void soft_tx_free(struct soft_tx *tx);
 /** Start a batch of packets of one QP. */
 void soft_tx_begin(struct soft_tx *tx, const struct soft_qp *qp);
 /**
- * Add a packet.
+ * Add a packet. The requests of a batch ask for one ACK. Answers do not; they are batches of their
+ * own.
  * @param bth      opcode, solicited and psn are set; the rest is filled in here
- * @param reth     or NULL
+ * @param ext      the header behind the BTH; not read if the opcode has none
  * @param payload  up to RNIC_MAX_SGE pieces, which must not change before soft_tx_flush()
  * @param copy     send a private copy of the payload
  * @return false: the batch is full, flush it first
  */
-bool soft_tx_add(struct soft_tx *tx, const struct roce_bth *bth, const struct roce_reth *reth,
+bool soft_tx_add(struct soft_tx *tx, const struct roce_bth *bth, const union roce_ext *ext,
 		 const struct iovec *payload, unsigned int pieces, bool copy);
 /**
  * Add an ACKNOWLEDGE behind the packets, if it needs no datagram of its own. Nothing may be added
@@ -225,7 +226,8 @@ bool soft_requester_awaits(const struct soft_qp *qp, uint32_t psn);
 bool soft_requester_ready(const struct soft_qp *qp);
 /** Send up to one batch. @return packets sent */
 size_t soft_requester_transmit(struct soft_qp *qp);
-void soft_requester_ack(struct soft_qp *qp, const struct roce_packet *packet);
+/** Handle an answer of the peer: an ACKNOWLEDGE or a packet of an RDMA READ response. */
+void soft_requester_answer(struct soft_qp *qp, const struct roce_packet *packet);
 /** The peer says that the network marked a packet which this side sent. */
 void soft_requester_congested(struct soft_qp *qp);
 void soft_requester_timer(struct soft_qp *qp);

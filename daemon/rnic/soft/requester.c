@@ -221,17 +221,16 @@ static bool add_packet(struct soft_qp *qp, const struct soft_wqe *wqe, uint64_t 
 	struct roce_bth bth = { .opcode = opcode_of(wqe, index),
 				.solicited = last && wqe->wr.flags & RNIC_SEND_SOLICITED,
 				.psn = psn_of(rq, packet) };
-	struct roce_reth reth = { .va = wqe->wr.remote_addr + offset,
-				  .rkey = wqe->wr.rkey,
-				  .length = wqe->one_message ? wqe->length : len };
+	union roce_ext ext = { .reth = { .va = wqe->wr.remote_addr + offset,
+					 .rkey = wqe->wr.rkey,
+					 .length = wqe->one_message ? wqe->length : len } };
 	struct iovec pieces[RNIC_MAX_SGE];
 	unsigned int n = gather(wqe, offset, len, pieces);
 	/* A program that shares the memory may change it between the computation of the ICRC and
 	 * the kernel's copy. The peer then drops the packet. A retransmission sends a private copy,
 	 * so such a program cannot break the link for others. */
 	bool again = packet < rq->sent;
-	return soft_tx_add(qp->dev->tx, &bth, roce_has_reth(bth.opcode) ? &reth : NULL, pieces, n,
-			   again);
+	return soft_tx_add(qp->dev->tx, &bth, &ext, pieces, n, again);
 }
 
 /* Fill a batch from packet `next` on. @return how many packets it has */
@@ -526,11 +525,12 @@ bool soft_requester_awaits(const struct soft_qp *qp, uint32_t psn)
 	return qp->state == SOFT_QP_RTS && ahead >= 0 && ahead < (int64_t)(rq->sent - rq->acked);
 }
 
-void soft_requester_ack(struct soft_qp *qp, const struct roce_packet *answer)
+void soft_requester_answer(struct soft_qp *qp, const struct roce_packet *answer)
 {
 	struct soft_requester *rq = &qp->rq;
 	struct rnic_stats *stats = &qp->dev->stats;
-	if (qp->state != SOFT_QP_RTS) {
+	/* Nothing that is under way is answered with READ responses. */
+	if (qp->state != SOFT_QP_RTS || answer->bth.opcode != ROCE_ACKNOWLEDGE) {
 		stats->drop_psn++;
 		return;
 	}

@@ -182,7 +182,7 @@ bool soft_responder_refuse_again(struct soft_qp *qp, const struct roce_packet *p
 {
 	struct soft_responder *rs = &qp->rs;
 	int32_t ahead = roce_psn_diff(packet->bth.psn, rs->expected);
-	if (packet->bth.opcode == ROCE_ACKNOWLEDGE || ahead > 0 || qp->ep->blocked)
+	if (roce_is_answer(packet->bth.opcode) || ahead > 0 || qp->ep->blocked)
 		return false;
 	if (rs->refused && ahead == 0) {
 		qp->dev->stats.duplicates++;

@@ -90,7 +90,7 @@ static bool icrc_ok(struct soft_qp *qp, const struct sockaddr_in *from, const ui
  * stranger can hardly guess it. */
 static bool is_due(const struct soft_qp *qp, const struct roce_packet *packet)
 {
-	if (packet->bth.opcode == ROCE_ACKNOWLEDGE)
+	if (roce_is_answer(packet->bth.opcode))
 		return soft_requester_awaits(qp, packet->bth.psn);
 	return packet->bth.opcode != ROCE_CONGESTION && packet->bth.psn == qp->rs.expected;
 }
@@ -110,7 +110,7 @@ static bool port_counts(struct soft_qp *qp, const struct sockaddr_in *from,
 			const struct roce_packet *packet, uint16_t ip_id)
 {
 	const in_port_t ours = htons(qp->dev->port);
-	bool answer = packet->bth.opcode == ROCE_ACKNOWLEDGE;
+	bool answer = roce_is_answer(packet->bth.opcode);
 	in_port_t *port = answer ? &qp->answer_port : &qp->request_port;
 	if (!*port && is_due(qp, packet)) {
 		bool first = !qp->request_port && !qp->answer_port;
@@ -140,6 +140,10 @@ void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival
 		dev->stats.drop_qp++;
 		return;
 	}
+	if (packet.bth.opcode == ROCE_UD_SEND_ONLY) { /* no queue pair here is for datagrams */
+		dev->stats.drop_malformed++;
+		return;
+	}
 	if (qp->ep != ep || qp->peer.sin_addr.s_addr != from->sin_addr.s_addr) {
 		dev->stats.drop_peer++;
 		return;
@@ -161,12 +165,13 @@ void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival
 			dev->stats.drop_qp++;
 	} else if (packet.bth.opcode == ROCE_CONGESTION) {
 		soft_requester_congested(qp);
-	} else if (packet.bth.opcode == ROCE_ACKNOWLEDGE) {
-		soft_requester_ack(qp, &packet);
+	} else if (roce_is_answer(packet.bth.opcode)) {
+		soft_requester_answer(qp, &packet);
 	} else {
 		if (arrival->marked)
 			soft_responder_congested(qp);
-		soft_responder_request(qp, &packet, buf, len, r == 0);
+		soft_responder_request(qp, &packet, buf, len,
+				       r == 0 && packet.bth.opcode <= ROCE_WRITE_ONLY);
 	}
 }
 

@@ -148,14 +148,14 @@ static void count(struct soft_tx *tx, struct batch *batch, size_t len)
 	tx->num_segments++;
 }
 
-bool soft_tx_add(struct soft_tx *tx, const struct roce_bth *bth, const struct roce_reth *reth,
+bool soft_tx_add(struct soft_tx *tx, const struct roce_bth *bth, const union roce_ext *ext,
 		 const struct iovec *payload, unsigned int pieces, bool copy)
 {
 	if (tx->num_segments == TX_SEGMENTS || tx->num_iov + RNIC_MAX_SGE + 2 > TX_IOV)
 		return false;
 	struct segment *s = &tx->segments[tx->num_segments];
 	s->bth = *bth;
-	s->header_len = ROCE_BTH_LEN + (reth ? ROCE_RETH_LEN : 0);
+	s->header_len = ROCE_BTH_LEN + roce_ext_len(bth->opcode);
 	s->payload_len = 0;
 	s->pieces = pieces;
 	for (unsigned int i = 0; i < pieces; i++) {
@@ -172,8 +172,7 @@ bool soft_tx_add(struct soft_tx *tx, const struct roce_bth *bth, const struct ro
 		return false;
 
 	s->header = arena_take(tx, s->header_len);
-	if (reth)
-		roce_encode_reth(reth, s->header + ROCE_BTH_LEN);
+	roce_encode_ext(bth->opcode, ext, s->header + ROCE_BTH_LEN);
 	if (copy)
 		copy_payload(tx, s);
 	s->trailer = arena_take(tx, s->bth.pad + ROCE_ICRC_LEN);
@@ -239,7 +238,7 @@ static void prepare(struct soft_tx *tx, size_t index)
 	unsigned int end_iov =
 		index + 1 < tx->num_batches ? tx->batches[index + 1].first_iov : tx->num_iov;
 	/* One ACK for a flush is enough to keep the window moving. */
-	if (index + 1 == tx->num_batches)
+	if (index + 1 == tx->num_batches && !roce_is_answer(first->bth.opcode))
 		first[batch->segments - 1 - tx->has_ack].bth.ack_req = true;
 	for (size_t i = 0; i < batch->segments; i++)
 		seal(tx->qp, &first[i], (uint16_t)i);
