@@ -24,6 +24,11 @@ struct rnic_backend {
 	int (*mr_register)(struct rnic_pd *pd, void *addr, size_t len, unsigned int access,
 			   struct rnic_mr **ret_mr);
 	void (*mr_deregister)(struct rnic_mr *mr);
+	int (*window_new)(struct rnic_pd *pd, struct rnic_window **ret_window); /* may be NULL */
+	void (*window_free)(struct rnic_window *window);
+	int (*window_bind)(struct rnic_window *window, struct rnic_qp *qp, struct rnic_mr *mr,
+			   const void *addr, size_t len, unsigned int access);
+	int (*window_invalidate)(struct rnic_window *window, struct rnic_qp *qp);
 	int (*qp_create)(struct rnic_pd *pd, const struct rnic_qp_params *params,
 			 struct rnic_qp **ret_qp);
 	int (*qp_connect)(struct rnic_qp *qp, const struct rnic_qp_peer *peer);
@@ -33,6 +38,7 @@ struct rnic_backend {
 	void (*qp_error)(struct rnic_qp *qp);
 	void (*qp_destroy)(struct rnic_qp *qp);
 	int (*post_send)(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);
+	int (*post_recv)(struct rnic_qp *qp, const struct rnic_recv_wr *wr, size_t n);
 	void (*qp_get_stats)(const struct rnic_qp *qp, struct rnic_qp_stats *ret_stats);
 };
 
@@ -51,6 +57,13 @@ struct rnic_pd {
 struct rnic_mr {
 	struct rnic *rnic;
 	uint32_t lkey, rkey;
+	uint64_t vaddr;
+};
+
+/** `rkey` and `vaddr` of the last binding; the backend sets them when it binds the window. */
+struct rnic_window {
+	struct rnic *rnic;
+	uint32_t rkey;
 	uint64_t vaddr;
 };
 

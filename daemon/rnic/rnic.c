@@ -97,6 +97,45 @@ uint64_t rnic_mr_vaddr(const struct rnic_mr *mr)
 	return mr->vaddr;
 }
 
+int rnic_window_new(struct rnic_pd *pd, struct rnic_window **ret_window)
+{
+	if (!pd->rnic->info.windows)
+		return -EOPNOTSUPP;
+	return pd->rnic->backend->window_new(pd, ret_window);
+}
+
+void rnic_window_free(struct rnic_window *window)
+{
+	window->rnic->backend->window_free(window);
+}
+
+int rnic_window_bind(struct rnic_window *window, struct rnic_qp *qp, struct rnic_mr *mr,
+		     const void *addr, size_t len, unsigned int access)
+{
+	const unsigned int remote = RNIC_ACCESS_REMOTE_WRITE | RNIC_ACCESS_REMOTE_READ;
+	if (!addr || len == 0 || !access || access & ~remote || window->rnic != qp->rnic ||
+	    mr->rnic != qp->rnic)
+		return -EINVAL;
+	return window->rnic->backend->window_bind(window, qp, mr, addr, len, access);
+}
+
+int rnic_window_invalidate(struct rnic_window *window, struct rnic_qp *qp)
+{
+	if (window->rnic != qp->rnic)
+		return -EINVAL;
+	return window->rnic->backend->window_invalidate(window, qp);
+}
+
+uint32_t rnic_window_rkey(const struct rnic_window *window)
+{
+	return window->rkey;
+}
+
+uint64_t rnic_window_vaddr(const struct rnic_window *window)
+{
+	return window->vaddr;
+}
+
 uint32_t rnic_random(void)
 {
 	uint32_t value;
@@ -120,8 +159,10 @@ int rnic_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params, stru
 {
 	if (params->send_depth < 1 || params->send_depth > MAX_SEND_DEPTH ||
 	    params->recv_depth < 1 || params->recv_depth > MAX_RECV_DEPTH ||
-	    params->recv_size < MIN_RECV_SIZE || params->recv_size > MAX_RECV_SIZE ||
-	    !params->on_completion)
+	    params->max_sge > RNIC_MAX_SGE || !params->on_completion)
+		return -EINVAL;
+	if (!params->user_receives &&
+	    (params->recv_size < MIN_RECV_SIZE || params->recv_size > MAX_RECV_SIZE))
 		return -EINVAL;
 	return pd->rnic->backend->qp_create(pd, params, ret_qp);
 }
@@ -134,7 +175,7 @@ uint32_t rnic_qp_num(const struct rnic_qp *qp)
 int rnic_qp_connect(struct rnic_qp *qp, const struct rnic_qp_peer *peer)
 {
 	if (peer->path_mtu < 1 || peer->path_mtu > 5 || peer->qpn > 0xFFFFFF ||
-	    peer->rq_psn > 0xFFFFFF)
+	    peer->rq_psn > 0xFFFFFF || peer->reads_answered > qp->rnic->info.max_reads_answered)
 		return -EINVAL;
 	return qp->rnic->backend->qp_connect(qp, peer);
 }
@@ -187,6 +228,11 @@ int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n)
 			return -EINVAL;
 	}
 	return qp->rnic->backend->post_send(qp, wr, n);
+}
+
+int rnic_post_recv(struct rnic_qp *qp, const struct rnic_recv_wr *wr, size_t n)
+{
+	return qp->rnic->backend->post_recv(qp, wr, n);
 }
 
 void rnic_qp_get_stats(const struct rnic_qp *qp, struct rnic_qp_stats *ret_stats)

@@ -147,6 +147,12 @@ static inline bool roce_has_reth(uint8_t opcode)
 	       opcode == ROCE_READ_REQUEST;
 }
 
+/** True for the SENDs that carry an IETH. */
+static inline bool roce_invalidates(uint8_t opcode)
+{
+	return opcode == ROCE_SEND_LAST_INVALIDATE || opcode == ROCE_SEND_ONLY_INVALIDATE;
+}
+
 /** True for what a responder sends: ACKNOWLEDGE and RDMA READ responses. Its PSNs are those of the
  * requester. */
 static inline bool roce_is_answer(uint8_t opcode)

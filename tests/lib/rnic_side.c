@@ -29,6 +29,10 @@ static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *w
 	must(qp == side->qp, "completion of another QP");
 	side->batches++;
 	for (size_t i = 0; i < n; i++) {
+		if (wc[i].is_recv) {
+			side->recvs = grow(side->recvs, side->num_recvs, sizeof(*side->recvs));
+			side->recvs[side->num_recvs++] = wc[i];
+		}
 		if (wc[i].is_recv && wc[i].status == RNIC_WC_SUCCESS) {
 			side->messages =
 				grow(side->messages, side->num_messages, sizeof(*side->messages));
@@ -88,6 +92,7 @@ void rnic_side_qp(struct rnic_side *side, unsigned int send_depth, unsigned int 
 	struct rnic_qp_params params = { .send_depth = send_depth,
 					 .recv_depth = recv_depth,
 					 .recv_size = recv_size,
+					 .user_receives = side->user_receives,
 					 .on_completion = on_completion,
 					 .may_give_up = side->may_give_up ? may_give_up : NULL,
 					 .ctx = side };
@@ -138,9 +143,12 @@ void rnic_side_forget(struct rnic_side *side)
 		free(side->messages[i].data);
 	free(side->messages);
 	free(side->sends);
+	free(side->recvs);
 	side->messages = NULL;
+	side->recvs = NULL;
 	side->sends = NULL;
-	side->num_messages = side->num_sends = side->recv_errors = side->batches = 0;
+	side->num_messages = side->num_sends = side->num_recvs = side->recv_errors = side->batches =
+		0;
 	memset(side->events, 0, sizeof(side->events));
 }
 

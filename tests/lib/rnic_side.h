@@ -32,12 +32,16 @@ struct rnic_side {
 	struct rnic_message *messages; /* SENDs received, in order */
 	size_t num_messages;
 	size_t recv_errors;
+	struct rnic_wc *recvs; /* completions of receives, in order */
+	size_t num_recvs;
 	size_t batches;         /* callback runs */
 	unsigned int events[4]; /* by enum rnic_event_type */
 
 	/** If set, called for each completion. */
 	void (*hook)(struct rnic_side *side, const struct rnic_wc *wc);
 	void *hook_ctx;
+	/** If set before rnic_side_qp(), rnic_qp_params.user_receives. */
+	bool user_receives;
 	/** If set before rnic_side_qp(), what rnic_qp_params.may_give_up answers. */
 	bool (*may_give_up)(struct rnic_side *side, uint64_t silent_us);
 };

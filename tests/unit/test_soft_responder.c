@@ -439,7 +439,6 @@ static void invalid_requests(void **state)
 		{ "more than the path MTU", 1, { { ROCE_WRITE_ONLY, MTU + 4, MTU + 4 } } },
 		{ "SEND larger than the buffer", 1, { { ROCE_SEND_ONLY, 0, RECV + 1 } } },
 		{ "RDMA READ", 1, { { ROCE_READ_REQUEST, 16, 0 } } },
-		{ "SEND with invalidate", 1, { { ROCE_SEND_ONLY_INVALIDATE, 0, 16 } } },
 		{ "SEND with immediate", 1, { { 0x05, 0, 16 } } },
 		{ "compare and swap", 1, { { 0x13, 0, 28 } } },
 	};

@@ -67,6 +67,8 @@ static size_t transmit(struct soft_device *dev, bool more_comes)
 	size_t n = 0;
 	struct soft_qp *qp;
 	DL_FOREACH (dev->busy, qp) {
+		if (!qp->dead && soft_responses_ready(qp))
+			n += soft_responses_transmit(qp);
 		if (!qp->dead && soft_requester_ready(qp))
 			n += soft_requester_transmit(qp);
 	}
@@ -81,7 +83,7 @@ static size_t transmit(struct soft_device *dev, bool more_comes)
 static bool still_busy(const struct soft_qp *qp)
 {
 	return qp->num_wcs > 0 || qp->flush || soft_requester_ready(qp) ||
-	       (qp->rs.ack_pending && !qp->ep->blocked);
+	       soft_responses_ready(qp) || (qp->rs.ack_pending && !qp->ep->blocked);
 }
 
 static void tidy(struct soft_device *dev)
@@ -397,6 +399,8 @@ static int soft_open(const char *ifname, const struct rnic_open_params *params,
 	dev->port = params->udp_port ? params->udp_port : ROCE_UDP_PORT;
 	dev->base.info.kind = RNIC_SOFT;
 	dev->base.info.port = 1;
+	dev->base.info.windows = true;
+	dev->base.info.max_reads_answered = SOFT_MAX_READS_ANSWERED;
 	snprintf(dev->base.info.name, sizeof(dev->base.info.name), "soft:%s", ifname);
 	dev->segmentation = true;
 	dev->max_segments = SOFT_MAX_SEGMENTS;
@@ -434,7 +438,7 @@ static void soft_close(struct rnic *rnic)
 {
 	struct soft_device *dev = soft_device_of(rnic);
 	soft_qp_forget_gone(dev);
-	assert(!dev->qps && !dev->mrs && dev->pds == 0);
+	assert(!dev->qps && !dev->tokens && dev->pds == 0);
 	if (dev->running)
 		dev->base.closed = true;
 	else
@@ -475,6 +479,10 @@ const struct rnic_backend rnic_soft_backend = {
 	.pd_free = soft_pd_free,
 	.mr_register = soft_mr_register,
 	.mr_deregister = soft_mr_deregister,
+	.window_new = soft_mw_new,
+	.window_free = soft_mw_free,
+	.window_bind = soft_mw_bind,
+	.window_invalidate = soft_mw_invalidate,
 	.qp_create = soft_qp_create,
 	.qp_connect = soft_qp_connect,
 	.qp_start = soft_qp_start,
@@ -483,5 +491,6 @@ const struct rnic_backend rnic_soft_backend = {
 	.qp_error = soft_qp_user_error,
 	.qp_destroy = soft_qp_destroy,
 	.post_send = soft_qp_post_send,
+	.post_recv = soft_qp_post_recv,
 	.qp_get_stats = soft_qp_get_stats,
 };

@@ -67,6 +67,15 @@ const struct soft_held *soft_hold_first(const struct soft_hold *hold, uint32_t e
 	return NULL;
 }
 
+void soft_hold_skip(struct soft_hold *hold, uint32_t psn, uint32_t n)
+{
+	for (uint32_t i = 0; hold->count > 0 && i < n && i < SOFT_HOLD_PACKETS; i++) {
+		struct soft_held *held = hold->slots[SLOT(psn + i)];
+		if (held && ((held->psn - psn) & ROCE_PSN_MASK) < n)
+			soft_hold_release(hold, soft_hold_take(hold, held->psn));
+	}
+}
+
 void soft_hold_clear(struct soft_hold *hold)
 {
 	for (uint32_t i = 0; hold->count > 0 && i < SOFT_HOLD_PACKETS; i++) {

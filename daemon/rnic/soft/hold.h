@@ -44,6 +44,9 @@ struct soft_held *soft_hold_take(struct soft_hold *hold, uint32_t psn);
 void soft_hold_release(struct soft_hold *hold, struct soft_held *held);
 /** The first packet that is held and comes after `expected`, or NULL. */
 const struct soft_held *soft_hold_first(const struct soft_hold *hold, uint32_t expected);
+/** Free what is held of `n` PSNs from `psn` on, which do not come any more. `psn` is the one behind
+ * the expected one. */
+void soft_hold_skip(struct soft_hold *hold, uint32_t psn, uint32_t n);
 /** Free all packets. */
 void soft_hold_clear(struct soft_hold *hold);
 

@@ -9,9 +9,12 @@
  *   rx.c         datagrams in: split, check, give to the QP
  *   tx.c         packets out in batches
  *   qp.c         life of a QP, completions, its timer
- *   mr.c         memory regions
+ *   mr.c         memory regions, and which memory a key stands for
+ *   mw.c         memory windows
  *   requester.c  sending half of a QP
- *   responder.c  receiving half of a QP
+ *   responder.c  receiving half of a QP: order, ACKs, WRITEs
+ *   receive.c    receiving half of a QP: SENDs and their buffers
+ *   response.c   receiving half of a QP: responses to RDMA READs
  *   window.c     how many packets may be in flight
  *   hold.c       packets that came before their turn
  *   reader.c     reads the interface's state in a thread of its own
@@ -42,6 +45,7 @@
 struct event;
 struct soft_device;
 struct soft_qp;
+struct soft_responder;
 
 /** A PSN this far from the expected one is neither early nor late, but wrong. */
 #define SOFT_PSN_WINDOW (1 << 20)
@@ -84,26 +88,71 @@ struct soft_pd {
 	unsigned int users;
 };
 
+/** A key, and what it stands for. Memory regions have one, and memory windows that are bound. */
+struct soft_token {
+	uint32_t key;
+	unsigned int access;
+	const struct soft_pd *pd;
+	struct soft_qp *qp; /* of a window: only the peer of this QP may use it; else NULL */
+	uint8_t *addr;
+	size_t len;
+	uint64_t start; /* where the memory begins for peers */
+	UT_hash_handle hh;
+};
+
+struct soft_mw;
+
 struct soft_mr {
 	struct rnic_mr base;
 	struct soft_pd *pd;
-	uint32_t key; /* lkey and rkey */
-	uint8_t *addr;
-	size_t len;
-	unsigned int access;
-	UT_hash_handle hh;
+	struct soft_token token; /* lkey and rkey */
+	struct soft_mw *windows; /* those that are bound to it */
 };
 
 int soft_mr_register(struct rnic_pd *pd, void *addr, size_t len, unsigned int access,
 		     struct rnic_mr **ret_mr);
 void soft_mr_deregister(struct rnic_mr *mr);
+/** Give a token a random key and start address, and let it be found. Its other members are set. */
+void soft_token_add(struct soft_device *dev, struct soft_token *token);
+void soft_token_remove(struct soft_device *dev, struct soft_token *token);
+/** @return the token with this key, or NULL */
+struct soft_token *soft_token_find(const struct soft_device *dev, uint32_t key);
 /** May a QP of `pd` read [addr, addr + len) with `lkey`? */
 bool soft_mr_local_ok(struct soft_device *dev, const struct soft_pd *pd, uint32_t lkey,
 		      const void *addr, uint32_t len);
-/** The memory behind [va, va + len), if the peer of a QP of `pd` may write there with `rkey`, else
- * NULL. */
-uint8_t *soft_mr_remote(struct soft_device *dev, const struct soft_pd *pd, uint32_t rkey,
-			uint64_t va, uint32_t len);
+/** May a QP of `pd` put bytes that it has asked for into [addr, addr + len) with `lkey`? */
+bool soft_mr_local_write_ok(struct soft_device *dev, const struct soft_pd *pd, uint32_t lkey,
+			    const void *addr, uint32_t len);
+/** The memory behind [va, va + len), if the peer of `qp` has the right `access`
+ * (RNIC_ACCESS_REMOTE_READ or _WRITE) there with `rkey`, else NULL. */
+uint8_t *soft_mr_remote(const struct soft_qp *qp, unsigned int access, uint32_t rkey, uint64_t va,
+			uint32_t len);
+
+/* ---- mw.c */
+
+/** A memory window. It is bound while `mr` is not NULL; then it is on the lists of `mr` and of
+ * token.qp. */
+struct soft_mw {
+	struct rnic_window base;
+	struct soft_pd *pd;
+	struct soft_mr *mr;
+	struct soft_token token;
+	struct soft_mw *prev_of_mr, *next_of_mr;
+	struct soft_mw *prev_of_qp, *next_of_qp;
+};
+
+int soft_mw_new(struct rnic_pd *pd, struct rnic_window **ret_window);
+void soft_mw_free(struct rnic_window *window);
+int soft_mw_bind(struct rnic_window *window, struct rnic_qp *qp, struct rnic_mr *mr,
+		 const void *addr, size_t len, unsigned int access);
+int soft_mw_invalidate(struct rnic_window *window, struct rnic_qp *qp);
+/** The peer of `qp` kills a token. @return false: it is no token of a window that is bound to `qp`
+ */
+bool soft_mw_kill(struct soft_qp *qp, uint32_t key);
+/** A region ends, and with it the windows that are bound to it. */
+void soft_mw_leave_mr(struct soft_mr *mr);
+/** A QP is destroyed: the windows that are bound for its peer are not any more. */
+void soft_mw_leave_qp(struct soft_qp *qp);
 
 /* ---- tx.c */
 
@@ -235,31 +284,120 @@ void soft_requester_timer(struct soft_qp *qp);
  * WR_FLUSH_ERR. */
 void soft_requester_flush(struct soft_qp *qp, enum rnic_wc_status first);
 
+/* ---- receive.c */
+
+/** What has come of carrying out a packet. */
+enum soft_outcome {
+	SOFT_DONE,
+	SOFT_NOT_READY, /* no receive buffer */
+	SOFT_INVALID_REQUEST,
+	SOFT_REMOTE_ACCESS,
+	SOFT_LOCAL_ERROR, /* this side's fault */
+};
+
+/** The receive buffers of a QP: a ring of recv_depth, and the SEND that fills the next of them. */
+struct soft_receives {
+	uint8_t *own;                /* the RNIC's, of recv_size bytes each; or.. */
+	struct rnic_recv_wr *posted; /* ..the user's */
+	unsigned int head;           /* the next to be filled */
+	unsigned int ready;          /* how many can be filled */
+	unsigned int untold;         /* how many have a completion that the user was not told of */
+	uint32_t room, length;       /* of the SEND under way: its buffer, and its bytes so far */
+	bool spoilt;                 /* the next buffer's memory may not be written any more */
+};
+
+int soft_receives_init(struct soft_qp *qp);
+void soft_receives_free(struct soft_receives *rv);
+/** @return as rnic_post_recv() of a QP that is not in ERR */
+int soft_receives_post(struct soft_qp *qp, const struct rnic_recv_wr *wr, size_t n);
+/** Carry out a packet of a SEND. */
+enum soft_outcome soft_receive(struct soft_qp *qp, const struct roce_packet *packet, bool first,
+			       bool last);
+/** The QP has gone to ERR: complete the buffers that its user has posted. */
+void soft_receives_flush(struct soft_qp *qp);
+/** The user is about to be told of all completions. @return how many of the RNIC's own buffers have
+ * to be made ready again after that */
+unsigned int soft_receives_tell(struct soft_qp *qp);
+
+/* ---- response.c */
+
+/** Most RDMA READs of a QP's peer that are answered at a time. */
+#define SOFT_MAX_READS_ANSWERED 32
+/** Responses that may wait: so many that were asked for the first time, and so many again. */
+#define SOFT_MAX_RESPONSES (2 * SOFT_MAX_READS_ANSWERED)
+
+/** A response to an RDMA READ. Its packets have the PSNs from that of the request on. */
+struct soft_response {
+	uint64_t va;
+	uint32_t rkey, length;
+	uint32_t psn;
+	uint32_t packets; /* at least one */
+	uint32_t sent;    /* how many of these */
+	uint32_t msn;
+	bool again; /* asked for again: nothing, if the memory is gone meanwhile */
+};
+
+/** What a QP has whose peer may read. */
+struct soft_responses {
+	unsigned int limit;       /* most that may wait and were not asked for again */
+	unsigned int head, count; /* of `waiting`, in the order of the requests */
+	unsigned int repeats;     /* how many of these were asked for again */
+	uint64_t num_past;        /* READs so far.. */
+	struct soft_response waiting[SOFT_MAX_RESPONSES];
+	struct soft_response past[SOFT_MAX_READS_ANSWERED]; /* ..and the last of them, a ring */
+};
+
+int soft_responses_new(unsigned int limit, struct soft_responses **ret_responses);
+/** May the peer read this? */
+bool soft_response_allowed(const struct soft_qp *qp, const struct roce_packet *request);
+/** Take the request whose turn it is. @param ret_packets  how many PSNs it has */
+enum soft_outcome soft_response_take(struct soft_qp *qp, const struct roce_packet *request,
+				     uint32_t *ret_packets);
+/** Take a request that was taken before, or for a part of what was. @return false: it was not */
+bool soft_response_repeat(struct soft_qp *qp, const struct roce_packet *request);
+/** The PSN that an ACK may name. An ACK that names a packet of a READ's response seems to some
+ * peers to be the response. So that is a PSN before the READs after which nothing else has come. */
+uint32_t soft_responses_acked(const struct soft_responder *rs);
+void soft_responses_clear(struct soft_responder *rs);
+/** Would soft_responses_transmit() send something now? */
+bool soft_responses_ready(const struct soft_qp *qp);
+/** Send up to one batch. @return packets sent */
+size_t soft_responses_transmit(struct soft_qp *qp);
+
 /* ---- responder.c */
 
 struct soft_responder {
 	uint32_t expected; /* PSN */
 	uint32_t msn;
-	uint8_t message;      /* kind of the message under way: MESSAGE_* in responder.c */
-	uint32_t send_length; /* bytes of the SEND under way so far */
+	uint8_t message; /* kind of the message under way: MESSAGE_* in responder.c */
+	struct soft_receives receives;
 	uint32_t write_rkey, write_left; /* the RDMA WRITE under way */
 	uint64_t write_va;
-	uint8_t *buffers; /* receive buffers, a ring */
-	unsigned int buffer_head, buffers_used;
-	bool ack_pending;      /* an ACK is to be sent at the end of a round */
-	bool ack_hurry;        /* at the end of this one, whatever comes */
-	uint64_t ack_deadline; /* an ACK is to be sent at this time at the latest */
+	struct soft_responses *responses; /* NULL: the peer may not read */
+	bool ack_pending;                 /* an ACK is to be sent at the end of a round */
+	bool ack_hurry;                   /* at the end of this one, whatever comes */
+	uint64_t ack_deadline;            /* an ACK is to be sent at this time at the latest */
 	uint32_t unacked_packets;
 	uint32_t unacked_before; /* the same at the end of the round before */
 	struct soft_hold hold;
-	bool nak_sent; /* a sequence NAK was sent for the gap at `expected` */
-	bool rnr_sent; /* an RNR NAK was sent for the SEND at `expected` */
+	bool nak_sent;  /* a sequence NAK was sent for the gap at `expected`, or waits */
+	bool rnr_sent;  /* an RNR NAK was sent for the SEND at `expected`, or waits */
+	bool nak_waits; /* `waiting_nak` for `waiting_psn` is to be sent behind the responses */
+	uint32_t waiting_psn;
+	struct roce_aeth waiting_nak;
 	uint64_t nak_deadline;
 	uint64_t notified_at;     /* when the peer was last told of congestion */
-	bool refused;             /* a NAK for `expected` has ended the QP */
+	bool refused;             /* a NAK has ended the QP, or waits */
+	uint32_t refused_psn;     /* its PSN */
 	struct roce_aeth refusal; /* that NAK, to be repeated */
 	uint64_t rx_bytes;
 };
+
+/** Does a response wait, so that nothing may be acknowledged? */
+static inline bool soft_responses_wait(const struct soft_responder *rs)
+{
+	return rs->responses && rs->responses->count > 0;
+}
 
 int soft_responder_init(struct soft_qp *qp);
 void soft_responder_free(struct soft_responder *rs);
@@ -286,6 +424,12 @@ void soft_responder_send_ack(struct soft_qp *qp);
  * soft_responder_acked() when it has left. */
 void soft_responder_offer_ack(struct soft_qp *qp);
 void soft_responder_acked(struct soft_qp *qp);
+/** What an ACK says now. */
+struct roce_aeth soft_responder_aeth(const struct soft_qp *qp);
+/** No response waits any more: send what had to wait for them. */
+void soft_responder_caught_up(struct soft_qp *qp);
+/** The packet with this PSN of a response cannot be sent: tell the peer, and end the QP. */
+void soft_responder_break_off(struct soft_qp *qp, uint32_t psn);
 /** The QP ends: send the ACK that is owed, if any. Hardware would have sent it by now. */
 void soft_responder_settle(struct soft_qp *qp);
 
@@ -327,6 +471,7 @@ struct soft_qp {
 
 	struct soft_requester rq;
 	struct soft_responder rs;
+	struct soft_mw *windows; /* those that are bound for its peer */
 	struct rnic_wc *wcs;
 	size_t num_wcs;
 	unsigned int
@@ -348,6 +493,9 @@ void soft_qp_destroy(struct rnic_qp *qp);
 /** The device closes: free the QPs that were destroyed and still answer. */
 void soft_qp_forget_gone(struct soft_device *dev);
 int soft_qp_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);
+/** May the user post something to the send queue? @return 0, -ENOTCONN or -EIO */
+int soft_qp_may_send(const struct soft_qp *qp);
+int soft_qp_post_recv(struct rnic_qp *qp, const struct rnic_recv_wr *wr, size_t n);
 void soft_qp_get_stats(const struct rnic_qp *qp, struct rnic_qp_stats *ret_stats);
 
 /** Go to ERR; the oldest work request completes with `status`. */
@@ -390,8 +538,8 @@ struct soft_device {
 	unsigned int max_segments; /* up to SOFT_MAX_SEGMENTS */
 	struct soft_reader *reader;
 	struct soft_endpoint *endpoints;
-	struct soft_qp *qps; /* hash by number */
-	struct soft_mr *mrs; /* hash by key */
+	struct soft_qp *qps;       /* hash by number */
+	struct soft_token *tokens; /* hash by key */
 	unsigned int pds;
 	size_t hold_budget;
 	struct roce_icrc_tables *tables;

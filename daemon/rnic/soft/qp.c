@@ -165,7 +165,11 @@ int soft_qp_connect(struct rnic_qp *base, const struct rnic_qp_peer *peer)
 	qp->peer = (struct sockaddr_in){ .sin_family = AF_INET,
 					 .sin_port = htons(qp->dev->port),
 					 .sin_addr = addr };
-	int r = set_neighbour(qp, ep, peer);
+	int r = 0;
+	if (peer->reads_answered && !qp->rs.responses)
+		r = soft_responses_new(peer->reads_answered, &qp->rs.responses);
+	if (!r)
+		r = set_neighbour(qp, ep, peer);
 	if (r)
 		return r;
 	qp->ep = ep;
@@ -227,8 +231,9 @@ void soft_qp_fail(struct soft_qp *qp, enum rnic_wc_status status)
 	qp->flush_status = status;
 	qp->rq.deadline = 0;
 	qp->rs.nak_deadline = qp->rs.ack_deadline = 0;
-	qp->rs.ack_pending = false;
+	qp->rs.ack_pending = qp->rs.nak_waits = false;
 	soft_hold_clear(&qp->rs.hold);
+	soft_responses_clear(&qp->rs);
 	soft_qp_busy(qp);
 }
 
@@ -254,23 +259,22 @@ void soft_qp_deliver(struct soft_qp *qp)
 	if (qp->flush) {
 		qp->flush = false;
 		soft_requester_flush(qp, qp->flush_status);
+		soft_receives_flush(qp);
 		soft_qp_complete(
 			qp, &(struct rnic_wc){ .is_recv = true, .status = RNIC_WC_WR_FLUSH_ERR });
 	}
 	size_t n = qp->num_wcs;
 	if (n == 0)
 		return;
-	size_t received = 0;
-	for (size_t i = 0; i < n; i++)
-		received += qp->wcs[i].is_recv && qp->wcs[i].status == RNIC_WC_SUCCESS;
 	/* Reset first: the callback may post, and what it posts may take the places of these
 	 * completions. */
 	qp->num_wcs = 0;
 	qp->send_wcs = 0;
+	unsigned int ready_again = soft_receives_tell(qp);
 	qp->telling = true;
 	qp->params.on_completion(qp->params.ctx, &qp->base, qp->wcs, n);
 	qp->telling = false;
-	qp->rs.buffers_used -= (unsigned int)received;
+	qp->rs.receives.ready += ready_again;
 }
 
 static void free_memory(struct soft_qp *qp)
@@ -309,6 +313,7 @@ void soft_qp_destroy(struct rnic_qp *base)
 {
 	struct soft_qp *qp = soft_qp_of(base);
 	soft_responder_settle(qp);
+	soft_mw_leave_qp(qp);
 	qp->pd->users--;
 	qp->pd = NULL;
 	unset_neighbour(qp);
@@ -343,19 +348,28 @@ static void bury(struct soft_qp *qp)
 	}
 }
 
+int soft_qp_may_send(const struct soft_qp *qp)
+{
+	return qp->state == SOFT_QP_ERR ? -EIO : qp->state != SOFT_QP_RTS ? -ENOTCONN : 0;
+}
+
 int soft_qp_post_send(struct rnic_qp *base, const struct rnic_send_wr *wr, size_t n)
 {
 	struct soft_qp *qp = soft_qp_of(base);
-	if (qp->state == SOFT_QP_ERR)
-		return -EIO;
-	if (qp->state != SOFT_QP_RTS)
-		return -ENOTCONN;
-	int r = soft_requester_post(qp, wr, n);
+	int r = soft_qp_may_send(qp);
+	if (!r)
+		r = soft_requester_post(qp, wr, n);
 	if (r)
 		return r;
 	soft_qp_busy(qp);
 	soft_device_kick(qp->dev);
 	return 0;
+}
+
+int soft_qp_post_recv(struct rnic_qp *base, const struct rnic_recv_wr *wr, size_t n)
+{
+	struct soft_qp *qp = soft_qp_of(base);
+	return qp->state == SOFT_QP_ERR ? -EIO : soft_receives_post(qp, wr, n);
 }
 
 void soft_qp_get_stats(const struct rnic_qp *base, struct rnic_qp_stats *ret_stats)

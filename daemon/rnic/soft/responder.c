@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The receiving half of a queue pair (IBA 9.7.4, 9.9.3). It carries requests out strictly in the
- * order of their PSNs, each once. Packets that come early are held for a while (hold.h). */
+ * order of their PSNs, each once. Packets that come early are held for a while (hold.h). Answers
+ * leave in the same order: no ACK or NAK passes the response to an RDMA READ (response.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,45 +27,35 @@
  * however often it is told. */
 #define NOTIFY_US 50
 
-/* RNR NAK timer code 5 is 60 us, which the kernel's SMC-R uses too. Buffers are free again within
- * one run. */
-#define RNR_TIMER_CODE 5
+/* RNR NAK timer code 5 is 60 us, which the kernel's SMC-R uses too. Buffers of the RNIC are free
+ * again within one run. A user's may take longer, and the peer may ask a few times only: code 12 is
+ * 640 us. */
+#define RNR_TIMER_OWN  5
+#define RNR_TIMER_USER 12
 
-/* Kind of the message under way. */
+/* Kind of a message. */
 enum {
 	MESSAGE_NONE,
 	MESSAGE_SEND,
 	MESSAGE_WRITE,
-};
-
-/* Result of carrying out a packet. */
-enum outcome {
-	OUTCOME_DONE,
-	OUTCOME_NOT_READY, /* no receive buffer */
-	OUTCOME_INVALID_REQUEST,
-	OUTCOME_REMOTE_ACCESS,
+	MESSAGE_READ,
 };
 
 int soft_responder_init(struct soft_qp *qp)
 {
 	qp->rs.hold.budget = &qp->dev->hold_budget;
-	qp->rs.buffers = malloc((size_t)qp->params.recv_depth * qp->params.recv_size);
-	return qp->rs.buffers ? 0 : -ENOMEM;
+	return soft_receives_init(qp);
 }
 
 void soft_responder_free(struct soft_responder *rs)
 {
 	soft_hold_clear(&rs->hold);
-	free(rs->buffers);
-	rs->buffers = NULL;
+	soft_receives_free(&rs->receives);
+	free(rs->responses);
+	rs->responses = NULL;
 }
 
 /* ---- answers */
-
-static uint8_t credits(const struct soft_qp *qp)
-{
-	return roce_credits_encode(qp->params.recv_depth - qp->rs.buffers_used);
-}
 
 void soft_responder_congested(struct soft_qp *qp)
 {
@@ -83,9 +74,11 @@ void soft_responder_acked(struct soft_qp *qp)
 	rs->unacked_packets = rs->unacked_before = 0;
 }
 
-static struct roce_aeth ack_of(const struct soft_qp *qp)
+struct roce_aeth soft_responder_aeth(const struct soft_qp *qp)
 {
-	return (struct roce_aeth){ .kind = ROCE_ACK, .value = credits(qp), .msn = qp->rs.msn };
+	return (struct roce_aeth){ .kind = ROCE_ACK,
+				   .value = roce_credits_encode(qp->rs.receives.ready),
+				   .msn = qp->rs.msn };
 }
 
 bool soft_responder_ack_is_due(struct soft_qp *qp, bool more_comes)
@@ -94,14 +87,16 @@ bool soft_responder_ack_is_due(struct soft_qp *qp, bool more_comes)
 	bool flows = rs->unacked_packets != rs->unacked_before;
 	bool few = (uint64_t)rs->unacked_packets * qp->mtu < ACK_HOLD_BYTES;
 	rs->unacked_before = rs->unacked_packets;
-	return rs->ack_pending && !(more_comes && flows && few && !rs->ack_hurry);
+	return rs->ack_pending && !(more_comes && flows && few && !rs->ack_hurry) &&
+	       !soft_responses_wait(rs);
 }
 
 void soft_responder_send_ack(struct soft_qp *qp)
 {
 	struct soft_responder *rs = &qp->rs;
-	const struct roce_aeth aeth = ack_of(qp);
-	if (qp->ep->blocked || soft_tx_ack(qp, rs->expected - 1, &aeth))
+	const struct roce_aeth aeth = soft_responder_aeth(qp);
+	if (qp->ep->blocked || soft_responses_wait(rs) ||
+	    soft_tx_ack(qp, soft_responses_acked(rs), &aeth))
 		return;
 	soft_responder_acked(qp);
 }
@@ -109,9 +104,9 @@ void soft_responder_send_ack(struct soft_qp *qp)
 void soft_responder_offer_ack(struct soft_qp *qp)
 {
 	const struct soft_responder *rs = &qp->rs;
-	const struct roce_aeth aeth = ack_of(qp);
-	if (rs->ack_pending || rs->ack_deadline)
-		soft_tx_add_ack(qp->dev->tx, rs->expected - 1, &aeth);
+	const struct roce_aeth aeth = soft_responder_aeth(qp);
+	if ((rs->ack_pending || rs->ack_deadline) && !soft_responses_wait(rs))
+		soft_tx_add_ack(qp->dev->tx, soft_responses_acked(rs), &aeth);
 }
 
 void soft_responder_settle(struct soft_qp *qp)
@@ -149,26 +144,66 @@ static void ack_later(struct soft_qp *qp)
 	}
 }
 
-/* Send a NAK, which also acknowledges everything before `expected`. If the socket is full the NAK
- * is dropped; the requester's timer makes up for that. */
-static void send_nak(struct soft_qp *qp, enum roce_ack_kind kind, uint8_t value)
+/* Send a NAK, which also acknowledges everything before `psn`. If the socket is full the NAK is
+ * dropped; the requester's timer makes up for that. */
+static void send_nak_for(struct soft_qp *qp, uint32_t psn, const struct roce_aeth *nak)
 {
-	struct roce_aeth aeth = { .kind = kind, .value = value, .msn = qp->rs.msn };
-	if (kind == ROCE_NAK)
+	if (nak->kind == ROCE_NAK)
 		qp->dev->stats.naks_sent++;
 	else
 		qp->dev->stats.rnr_naks_sent++;
-	if (!soft_tx_ack(qp, qp->rs.expected, &aeth))
+	if (!soft_tx_ack(qp, psn, nak))
 		soft_responder_acked(qp);
+}
+
+/* Send a NAK for the expected packet, now or behind the responses that wait. */
+static void send_nak(struct soft_qp *qp, enum roce_ack_kind kind, uint8_t value)
+{
+	struct soft_responder *rs = &qp->rs;
+	const struct roce_aeth nak = { .kind = kind, .value = value, .msn = rs->msn };
+	if (!soft_responses_wait(rs)) {
+		send_nak_for(qp, rs->expected, &nak);
+		return;
+	}
+	rs->nak_waits = true;
+	rs->waiting_psn = rs->expected;
+	rs->waiting_nak = nak;
 }
 
 /* Send a NAK that ends the QP (IBA 9.9.3, class C). It is kept, to be repeated if it gets lost. */
 static void refuse(struct soft_qp *qp, uint8_t code)
 {
+	struct soft_responder *rs = &qp->rs;
 	send_nak(qp, ROCE_NAK, code);
-	qp->rs.refused = true;
-	qp->rs.refusal = (struct roce_aeth){ .kind = ROCE_NAK, .value = code, .msn = qp->rs.msn };
+	rs->refused = true;
+	rs->refused_psn = rs->expected;
+	rs->refusal = (struct roce_aeth){ .kind = ROCE_NAK, .value = code, .msn = rs->msn };
+	if (!rs->nak_waits)
+		soft_qp_fail(qp, RNIC_WC_WR_FLUSH_ERR);
+}
+
+void soft_responder_break_off(struct soft_qp *qp, uint32_t psn)
+{
+	struct soft_responder *rs = &qp->rs;
+	rs->refused = true;
+	rs->refused_psn = psn;
+	rs->refusal = (struct roce_aeth){ .kind = ROCE_NAK,
+					  .value = ROCE_NAK_REMOTE_ACCESS,
+					  .msn = rs->msn };
+	send_nak_for(qp, psn, &rs->refusal);
 	soft_qp_fail(qp, RNIC_WC_WR_FLUSH_ERR);
+}
+
+void soft_responder_caught_up(struct soft_qp *qp)
+{
+	struct soft_responder *rs = &qp->rs;
+	if (!rs->nak_waits)
+		return;
+	rs->nak_waits = false;
+	if (rs->waiting_psn == rs->expected) /* else the missing packet has come meanwhile */
+		send_nak_for(qp, rs->expected, &rs->waiting_nak);
+	if (rs->refused)
+		soft_qp_fail(qp, RNIC_WC_WR_FLUSH_ERR);
 }
 
 /* Has the user been told of everything that was received? What it was not told of must not be
@@ -178,15 +213,22 @@ static bool has_told_everything(const struct soft_qp *qp)
 	return !qp->flush && qp->num_wcs == 0;
 }
 
+/* Is it the request that was refused? A READ may have been refused in the middle. */
+static bool was_refused(const struct soft_responder *rs, const struct roce_packet *packet)
+{
+	int32_t ahead = roce_psn_diff(packet->bth.psn, rs->refused_psn);
+	return ahead == 0 || (packet->bth.opcode == ROCE_READ_REQUEST && ahead < 0);
+}
+
 bool soft_responder_refuse_again(struct soft_qp *qp, const struct roce_packet *packet)
 {
 	struct soft_responder *rs = &qp->rs;
-	int32_t ahead = roce_psn_diff(packet->bth.psn, rs->expected);
-	if (roce_is_answer(packet->bth.opcode) || ahead > 0 || qp->ep->blocked)
+	if (roce_is_answer(packet->bth.opcode) || qp->ep->blocked ||
+	    roce_psn_diff(packet->bth.psn, rs->expected) > 0)
 		return false;
-	if (rs->refused && ahead == 0) {
+	if (rs->refused && was_refused(rs, packet)) {
 		qp->dev->stats.duplicates++;
-		send_nak(qp, rs->refusal.kind, rs->refusal.value);
+		send_nak_for(qp, rs->refused_psn, &rs->refusal);
 		return true;
 	}
 	if (rs->refused || !has_told_everything(qp))
@@ -201,34 +243,8 @@ bool soft_responder_refuse_again(struct soft_qp *qp, const struct roce_packet *p
 
 /* ---- carrying out */
 
-static enum outcome execute_send(struct soft_qp *qp, const struct roce_packet *p, bool first,
-				 bool last)
-{
-	struct soft_responder *rs = &qp->rs;
-	if (first) {
-		if (rs->buffers_used == qp->params.recv_depth)
-			return OUTCOME_NOT_READY;
-		rs->send_length = 0;
-	}
-	if (p->payload_len > qp->params.recv_size - rs->send_length)
-		return OUTCOME_INVALID_REQUEST;
-	uint8_t *buffer = rs->buffers + (size_t)rs->buffer_head * qp->params.recv_size;
-	memcpy(buffer + rs->send_length, p->payload, p->payload_len);
-	rs->send_length += (uint32_t)p->payload_len;
-	rs->message = last ? MESSAGE_NONE : MESSAGE_SEND;
-	if (!last)
-		return OUTCOME_DONE;
-	rs->buffer_head = (rs->buffer_head + 1) % qp->params.recv_depth;
-	rs->buffers_used++;
-	soft_qp_complete(qp, &(struct rnic_wc){ .is_recv = true,
-						.status = RNIC_WC_SUCCESS,
-						.data = buffer,
-						.length = rs->send_length });
-	return OUTCOME_DONE;
-}
-
-static enum outcome execute_write(struct soft_qp *qp, const struct roce_packet *p, bool first,
-				  bool last)
+static enum soft_outcome execute_write(struct soft_qp *qp, const struct roce_packet *p, bool first,
+				       bool last)
 {
 	struct soft_responder *rs = &qp->rs;
 	if (first) {
@@ -236,24 +252,23 @@ static enum outcome execute_write(struct soft_qp *qp, const struct roce_packet *
 		rs->write_va = p->reth.va;
 		rs->write_left = p->reth.length;
 		/* The whole message is checked at its start. */
-		if (rs->write_left &&
-		    !soft_mr_remote(qp->dev, qp->pd, rs->write_rkey, rs->write_va, rs->write_left))
-			return OUTCOME_REMOTE_ACCESS;
+		if (rs->write_left && !soft_mr_remote(qp, RNIC_ACCESS_REMOTE_WRITE, rs->write_rkey,
+						      rs->write_va, rs->write_left))
+			return SOFT_REMOTE_ACCESS;
 	}
 	if (p->payload_len > rs->write_left || (last && p->payload_len != rs->write_left))
-		return OUTCOME_INVALID_REQUEST;
+		return SOFT_INVALID_REQUEST;
 	if (p->payload_len) {
 		/* Each packet is checked again: the memory may have been deregistered meanwhile. */
-		uint8_t *to = soft_mr_remote(qp->dev, qp->pd, rs->write_rkey, rs->write_va,
-					     (uint32_t)p->payload_len);
+		uint8_t *to = soft_mr_remote(qp, RNIC_ACCESS_REMOTE_WRITE, rs->write_rkey,
+					     rs->write_va, (uint32_t)p->payload_len);
 		if (!to)
-			return OUTCOME_REMOTE_ACCESS;
+			return SOFT_REMOTE_ACCESS;
 		memcpy(to, p->payload, p->payload_len);
 	}
 	rs->write_va += p->payload_len;
 	rs->write_left -= (uint32_t)p->payload_len;
-	rs->message = last ? MESSAGE_NONE : MESSAGE_WRITE;
-	return OUTCOME_DONE;
+	return SOFT_DONE;
 }
 
 /* FIRST and MIDDLE packets carry exactly the path MTU, the others at most that (IBA 9.7.4.1.6). */
@@ -262,7 +277,20 @@ static bool length_ok(const struct soft_qp *qp, const struct roce_packet *p, boo
 	return last ? p->payload_len <= qp->mtu : p->payload_len == qp->mtu;
 }
 
-static enum outcome execute(struct soft_qp *qp, const struct roce_packet *p)
+static enum soft_outcome execute_read(struct soft_qp *qp, const struct roce_packet *p)
+{
+	struct soft_responder *rs = &qp->rs;
+	uint32_t packets = 0;
+	enum soft_outcome outcome = soft_response_take(qp, p, &packets);
+	if (outcome != SOFT_DONE || packets == 1)
+		return outcome;
+	/* It has the PSNs of its response. */
+	soft_hold_skip(&rs->hold, rs->expected + 1, packets - 1);
+	rs->expected = (rs->expected + packets - 1) & ROCE_PSN_MASK;
+	return outcome;
+}
+
+static enum soft_outcome execute(struct soft_qp *qp, const struct roce_packet *p)
 {
 	static const struct {
 		uint8_t message;
@@ -276,6 +304,9 @@ static enum outcome execute(struct soft_qp *qp, const struct roce_packet *p)
 		[ROCE_WRITE_MIDDLE] = { MESSAGE_WRITE, false, false },
 		[ROCE_WRITE_LAST] = { MESSAGE_WRITE, false, true },
 		[ROCE_WRITE_ONLY] = { MESSAGE_WRITE, true, true },
+		[ROCE_READ_REQUEST] = { MESSAGE_READ, true, true },
+		[ROCE_SEND_LAST_INVALIDATE] = { MESSAGE_SEND, false, true },
+		[ROCE_SEND_ONLY_INVALIDATE] = { MESSAGE_SEND, true, true },
 	};
 	uint8_t message = forms[p->bth.opcode].message;
 	bool first = forms[p->bth.opcode].first;
@@ -283,12 +314,16 @@ static enum outcome execute(struct soft_qp *qp, const struct roce_packet *p)
 	/* A message may begin only when none is under way, and goes on with the kind that it began
 	 * with. */
 	if (qp->rs.message != (first ? MESSAGE_NONE : message) || !length_ok(qp, p, last))
-		return OUTCOME_INVALID_REQUEST;
-	enum outcome outcome = message == MESSAGE_SEND ? execute_send(qp, p, first, last)
-						       : execute_write(qp, p, first, last);
-	if (outcome == OUTCOME_DONE && last)
+		return SOFT_INVALID_REQUEST;
+	enum soft_outcome outcome = message == MESSAGE_WRITE  ? execute_write(qp, p, first, last)
+				    : message == MESSAGE_SEND ? soft_receive(qp, p, first, last)
+							      : execute_read(qp, p);
+	if (outcome != SOFT_DONE)
+		return outcome;
+	qp->rs.message = last ? MESSAGE_NONE : message;
+	if (last)
 		qp->rs.msn = (qp->rs.msn + 1) & ROCE_PSN_MASK;
-	return outcome;
+	return SOFT_DONE;
 }
 
 /* Carry out the packet with the expected PSN. @return false: it was not carried out, and a NAK was
@@ -296,19 +331,21 @@ static enum outcome execute(struct soft_qp *qp, const struct roce_packet *p)
 static bool take_turn(struct soft_qp *qp, const struct roce_packet *p, bool supported)
 {
 	struct soft_responder *rs = &qp->rs;
-	enum outcome outcome = supported ? execute(qp, p) : OUTCOME_INVALID_REQUEST;
+	enum soft_outcome outcome = supported ? execute(qp, p) : SOFT_INVALID_REQUEST;
 	switch (outcome) {
-	case OUTCOME_DONE: break;
-	case OUTCOME_NOT_READY:
+	case SOFT_DONE: break;
+	case SOFT_NOT_READY:
 		rs->rnr_sent = true;
 		rs->nak_deadline = 0; /* the packet at `expected` was not lost */
-		send_nak(qp, ROCE_RNR_NAK, RNR_TIMER_CODE);
+		send_nak(qp, ROCE_RNR_NAK,
+			 qp->params.user_receives ? RNR_TIMER_USER : RNR_TIMER_OWN);
 		return false;
-	case OUTCOME_INVALID_REQUEST: refuse(qp, ROCE_NAK_INVALID_REQUEST); return false;
-	case OUTCOME_REMOTE_ACCESS:
+	case SOFT_INVALID_REQUEST: refuse(qp, ROCE_NAK_INVALID_REQUEST); return false;
+	case SOFT_REMOTE_ACCESS:
 		qp->dev->stats.drop_access++;
 		refuse(qp, ROCE_NAK_REMOTE_ACCESS);
 		return false;
+	case SOFT_LOCAL_ERROR: refuse(qp, ROCE_NAK_REMOTE_OPERATIONAL); return false;
 	}
 	rs->expected = (rs->expected + 1) & ROCE_PSN_MASK;
 	rs->nak_sent = false;
@@ -316,10 +353,12 @@ static bool take_turn(struct soft_qp *qp, const struct roce_packet *p, bool supp
 	rs->rx_bytes += p->payload_len;
 	rs->unacked_packets++;
 	/* The user is told of a SEND and may answer with packets that can carry the ACK. It is not
-	 * told of a WRITE. */
-	if (p->bth.ack_req && p->bth.opcode >= ROCE_WRITE_FIRST)
+	 * told of a WRITE. A READ is answered by its response. */
+	if (!p->bth.ack_req || p->bth.opcode == ROCE_READ_REQUEST)
+		return true;
+	if (p->bth.opcode >= ROCE_WRITE_FIRST && p->bth.opcode <= ROCE_WRITE_ONLY)
 		ack_soon(qp);
-	else if (p->bth.ack_req)
+	else
 		ack_later(qp);
 	return true;
 }
@@ -344,8 +383,11 @@ static bool worth_holding(struct soft_qp *qp, const struct roce_packet *p)
 {
 	if (p->payload_len > qp->mtu)
 		return false;
+	if (p->bth.opcode == ROCE_READ_REQUEST)
+		return soft_response_allowed(qp, p);
 	return !roce_has_reth(p->bth.opcode) || p->reth.length == 0 ||
-	       soft_mr_remote(qp->dev, qp->pd, p->reth.rkey, p->reth.va, p->reth.length);
+	       soft_mr_remote(qp, RNIC_ACCESS_REMOTE_WRITE, p->reth.rkey, p->reth.va,
+			      p->reth.length);
 }
 
 static void send_sequence_nak(struct soft_qp *qp)
@@ -391,23 +433,37 @@ static void early(struct soft_qp *qp, const struct roce_packet *p, const uint8_t
 	}
 }
 
+/* It was carried out already. Acknowledge it again: the ACK may have been lost. Of a READ, the
+ * response may have been lost. */
+static void late(struct soft_qp *qp, const struct roce_packet *p)
+{
+	qp->dev->stats.duplicates++;
+	if (p->bth.opcode == ROCE_READ_REQUEST)
+		soft_response_repeat(qp, p);
+	else
+		ack_now(qp);
+}
+
 void soft_responder_request(struct soft_qp *qp, const struct roce_packet *packet,
 			    const uint8_t *buf, size_t len, bool supported)
 {
 	struct soft_responder *rs = &qp->rs;
 	int32_t ahead = roce_psn_diff(packet->bth.psn, rs->expected);
-	if (ahead >= SOFT_PSN_WINDOW || ahead < -SOFT_PSN_WINDOW) {
+	if (ahead >= SOFT_PSN_WINDOW ||
+	    (ahead < -SOFT_PSN_WINDOW && packet->bth.opcode != ROCE_READ_REQUEST)) {
 		qp->dev->stats.drop_psn++;
+		return;
+	}
+	if (ahead < 0) {
+		late(qp, packet);
+		return;
+	}
+	if (rs->refused) { /* the NAK waits for responses */
+		qp->dev->stats.drop_qp++;
 		return;
 	}
 	if (ahead > 0) {
 		early(qp, packet, buf, len, supported);
-		return;
-	}
-	if (ahead < 0) {
-		/* It was carried out already. Acknowledge it again: the ACK may have been lost. */
-		qp->dev->stats.duplicates++;
-		ack_now(qp);
 		return;
 	}
 	if (!take_turn(qp, packet, supported))

@@ -170,8 +170,7 @@ void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival
 	} else {
 		if (arrival->marked)
 			soft_responder_congested(qp);
-		soft_responder_request(qp, &packet, buf, len,
-				       r == 0 && packet.bth.opcode <= ROCE_WRITE_ONLY);
+		soft_responder_request(qp, &packet, buf, len, r == 0);
 	}
 }
 
