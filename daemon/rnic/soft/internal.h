@@ -323,8 +323,10 @@ unsigned int soft_receives_tell(struct soft_qp *qp);
 
 /** Most RDMA READs of a QP's peer that are answered at a time. */
 #define SOFT_MAX_READS_ANSWERED 32
-/** Responses that may wait: so many that were asked for the first time, and so many again. */
-#define SOFT_MAX_RESPONSES (2 * SOFT_MAX_READS_ANSWERED)
+/** Most responses that may wait and were asked for again. A peer may ask for each gap of its own.
+ */
+#define SOFT_MAX_REPEATS   96
+#define SOFT_MAX_RESPONSES (SOFT_MAX_READS_ANSWERED + SOFT_MAX_REPEATS)
 
 /** A response to an RDMA READ. Its packets have the PSNs from that of the request on. */
 struct soft_response {

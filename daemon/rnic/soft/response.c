@@ -12,8 +12,10 @@
 
 #include "daemon/rnic/soft/internal.h"
 
-/* Packets that one QP sends before the next QP has its turn. */
-#define QUANTUM 384
+/* Packets that one QP sends before the next QP has its turn. That is less than a requester sends:
+ * nothing but the speed of this host limits how fast a response leaves, and in each round only a
+ * few datagrams are read. */
+#define QUANTUM SOFT_MAX_SEGMENTS
 
 /* A larger READ would take so many PSNs that what follows it seems to be out of place. */
 #define MAX_PACKETS SOFT_PSN_WINDOW
@@ -107,7 +109,7 @@ bool soft_response_repeat(struct soft_qp *qp, const struct roce_packet *request)
 			continue;
 		part.again = true;
 		part.msn = rp->past[i].msn;
-		if (rp->repeats < SOFT_MAX_READS_ANSWERED) /* else the peer will ask once more */
+		if (rp->repeats < SOFT_MAX_REPEATS) /* else the peer will ask once more */
 			add(qp, &part);
 		return true;
 	}
