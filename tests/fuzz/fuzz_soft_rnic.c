@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A soft RNIC's queue pair against a peer that sends anything. The input is a list of packets,
- * posts and runs of the event loop. Packets have a valid ICRC, the right queue pair and PSNs near
- * the expected ones, or else they would be dropped early. The address sanitizer sees accesses
- * outside of the registered memory. Work requests must complete once each and in order. Needs root.
- */
+ * posts, windows that come and go, and runs of the event loop. Packets have a valid ICRC, the right
+ * queue pair and PSNs near the expected ones, or else they would be dropped early. The address
+ * sanitizer sees accesses outside of the registered memory. Work requests, and receive buffers that
+ * the user posts, must complete once each and in order. Needs root. */
 #include <event2/event.h>
 #include <net/if.h>
 #include <sched.h>
@@ -20,6 +20,8 @@
 #define DEPTH     8
 #define RECV_SIZE 600 /* SENDs of up to three packets */
 #define MTU_CODE  1
+#define READS     2 /* of the peer at a time */
+#define WINDOWS   2
 
 static struct event_base *base;
 static struct rnic *rnic;
@@ -30,8 +32,12 @@ struct run {
 	size_t left;
 	struct soft_qp *qp;
 	struct rnic_mr *mr, *source; /* `mem`, for the peer and for own requests */
+	struct rnic_window *windows[WINDOWS];
 	uint8_t *mem;
 	uint64_t posted, completed, recv_errors;
+	bool rebound; /* windows have changed */
+	bool user_receives;
+	uint64_t buffers, filled; /* that the user has posted, and that have come back */
 };
 
 static void open_device(void)
@@ -72,6 +78,23 @@ static uint16_t take16(struct run *run)
 
 /* ---- the user */
 
+static void read_message(struct run *run, const struct rnic_wc *wc)
+{
+	must(wc->length <= (run->user_receives ? MEM : RECV_SIZE));
+	/* Read every byte, so that the address sanitizer sees a wrong length. */
+	volatile uint8_t sum = 0;
+	for (uint32_t k = 0; k < wc->length; k++)
+		sum = (uint8_t)(sum + wc->data[k]);
+	if (!wc->invalidated)
+		return;
+	/* The token is one that a window had, and is dead. */
+	bool known = false;
+	for (size_t i = 0; i < WINDOWS; i++)
+		known |= rnic_window_rkey(run->windows[i]) == wc->invalidated_rkey;
+	must(known || run->rebound);
+	must(!soft_token_find(soft_device_of(rnic), wc->invalidated_rkey) || run->rebound);
+}
+
 static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *wc, size_t n)
 {
 	struct run *run = ctx;
@@ -80,16 +103,18 @@ static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *w
 		if (!wc[i].is_recv) {
 			must(wc[i].wr_id == run->completed);
 			run->completed++;
-		} else if (wc[i].status == RNIC_WC_SUCCESS) {
-			must(wc[i].length <= RECV_SIZE);
-			/* Read every byte, so that the address sanitizer sees a wrong length. */
-			volatile uint8_t sum = 0;
-			for (uint32_t k = 0; k < wc[i].length; k++)
-				sum = (uint8_t)(sum + wc[i].data[k]);
-		} else {
-			run->recv_errors++;
+			continue;
 		}
+		if (run->user_receives && wc[i].data) {
+			must(run->recv_errors == 0 && wc[i].wr_id == run->filled);
+			run->filled++;
+		}
+		if (wc[i].status == RNIC_WC_SUCCESS)
+			read_message(run, &wc[i]);
+		else if (!wc[i].data || !run->user_receives)
+			run->recv_errors++;
 	}
+	must(run->filled <= run->buffers);
 	must(run->completed <= run->posted);
 }
 
@@ -111,6 +136,49 @@ static void post(struct run *run)
 		run->posted++;
 	if (kind & 8)
 		rnic_qp_want_ack(&run->qp->base);
+}
+
+static void post_buffer(struct run *run)
+{
+	uint32_t length = take16(run) % (MEM + 64);
+	struct rnic_recv_wr wr = { .wr_id = run->buffers,
+				   .addr = run->mem,
+				   .length = length,
+				   .lkey = rnic_mr_lkey(run->source) };
+	if (rnic_post_recv(&run->qp->base, &wr, 1) == 0) {
+		must(run->user_receives && length <= MEM);
+		run->buffers++;
+	}
+}
+
+/* Bind a window, or end it in one way or another. */
+static void use_window(struct run *run)
+{
+	uint8_t kind = take8(run);
+	struct rnic_window **window = &run->windows[kind & 1];
+	if (kind & 2) {
+		rnic_window_invalidate(*window, &run->qp->base);
+	} else if (kind & 4) {
+		rnic_window_free(*window);
+		must(rnic_window_new(pd, window) == 0);
+	} else {
+		uint32_t at = take16(run), len = take16(run);
+		int r = rnic_window_bind(*window, &run->qp->base, run->mr, run->mem + at % MEM, len,
+					 kind & 8 ? RNIC_ACCESS_REMOTE_READ
+						  : RNIC_ACCESS_REMOTE_WRITE);
+		must(r || (len > 0 && at % MEM + len <= MEM));
+	}
+	run->rebound = true; /* what was told before is about other tokens now */
+}
+
+/* The memory ends, and comes again elsewhere. */
+static void register_again(struct run *run)
+{
+	rnic_mr_deregister(run->mr);
+	must(rnic_mr_register(pd, run->mem, MEM,
+			      RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE |
+				      RNIC_ACCESS_REMOTE_READ,
+			      &run->mr) == 0);
 }
 
 /* ---- the peer */
@@ -144,9 +212,16 @@ static void take_ext(struct run *run, uint8_t opcode, uint8_t flags, union roce_
 		ret_ext->reth.va = rnic_mr_vaddr(run->mr) + (uint64_t)(int64_t)offset;
 		ret_ext->reth.rkey = rnic_mr_rkey(run->mr) ^ (flags >> 6);
 		ret_ext->reth.length = take16(run);
+		if (flags & 32) { /* through a window */
+			const struct rnic_window *window = run->windows[flags >> 4 & 1];
+			ret_ext->reth.va = rnic_window_vaddr(window) + (uint64_t)(int64_t)offset;
+			ret_ext->reth.rkey = rnic_window_rkey(window);
+		}
 	} else if (roce_is_answer(opcode)) {
 		ret_ext->aeth.kind = (enum roce_ack_kind)(flags >> 1 & 3);
 		ret_ext->aeth.value = flags >> 3;
+	} else if (roce_invalidates(opcode)) {
+		ret_ext->invalidate = rnic_window_rkey(run->windows[flags >> 4 & 1]) ^ (flags >> 6);
 	}
 }
 
@@ -197,21 +272,28 @@ static void raw_packet(struct run *run)
 static void start(struct run *run)
 {
 	struct rnic_qp *qp;
+	run->user_receives = take8(run) & 1;
 	struct rnic_qp_params params = { .send_depth = DEPTH,
 					 .recv_depth = DEPTH,
 					 .recv_size = RECV_SIZE,
+					 .user_receives = run->user_receives,
 					 .on_completion = on_completion,
 					 .ctx = run };
 	struct rnic_qp_peer peer = { .gid = { [10] = 0xFF, 0xFF, 127, 0, 0, 2 },
 				     .qpn = 2,
 				     .rq_psn = 0xFFFFF8,
-				     .path_mtu = MTU_CODE };
+				     .path_mtu = MTU_CODE,
+				     .reads_answered = READS };
 	struct rnic_qp_send_params send = { .sq_psn = 0xFFFFF8, .retry_ms = 4000, .rnr_retry = 3 };
 	run->mem = malloc(MEM);
 	must(run->mem != NULL);
 	memset(run->mem, 0, MEM);
-	must(rnic_mr_register(pd, run->mem, MEM, RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE,
+	must(rnic_mr_register(pd, run->mem, MEM,
+			      RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE |
+				      RNIC_ACCESS_REMOTE_READ,
 			      &run->mr) == 0);
+	for (size_t i = 0; i < WINDOWS; i++)
+		must(rnic_window_new(pd, &run->windows[i]) == 0);
 	must(rnic_mr_register(pd, run->mem, MEM, RNIC_ACCESS_LOCAL_WRITE, &run->source) == 0);
 	must(rnic_qp_create(pd, &params, &qp) == 0);
 	must(rnic_qp_connect(qp, &peer) == 0 && rnic_qp_start(qp, &send) == 0);
@@ -225,11 +307,15 @@ static void finish(struct run *run)
 	event_base_loop(base, EVLOOP_NONBLOCK);
 	must(run->completed == run->posted);
 	must(run->recv_errors == 1);
+	must(run->filled == run->buffers);
+	must(!soft_responses_wait(&run->qp->rs));
 	must(run->qp->rs.hold.count == 0);
 	must(soft_device_of(rnic)->hold_budget == 64u << 20);
 	rnic_qp_destroy(&run->qp->base);
 	rnic_mr_deregister(run->mr);
 	rnic_mr_deregister(run->source);
+	for (size_t i = 0; i < WINDOWS; i++)
+		rnic_window_free(run->windows[i]);
 	free(run->mem);
 }
 
@@ -241,11 +327,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	start(&run);
 	soft_device_of(rnic)->now = soft_clock();
 	while (run.left > 0) {
-		switch (take8(&run) & 3) {
-		case 0: packet(&run); break;
+		uint8_t what = take8(&run);
+		switch (what & 7) {
+		case 0:
+		case 4: packet(&run); break;
 		case 1: raw_packet(&run); break;
 		case 2: post(&run); break;
-		case 3: event_base_loop(base, EVLOOP_NONBLOCK); break;
+		case 3:
+		case 7: event_base_loop(base, EVLOOP_NONBLOCK); break;
+		case 5: post_buffer(&run); break;
+		case 6:
+			if (what & 0x80)
+				register_again(&run);
+			else
+				use_window(&run);
+			break;
 		}
 	}
 	finish(&run);
