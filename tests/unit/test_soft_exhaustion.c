@@ -267,6 +267,19 @@ static void memory_region(void **state)
 	rnic_mr_deregister(mr);
 }
 
+static void window(void **state)
+{
+	(void)state;
+	struct rnic_window *mw = NULL;
+	unsigned int users = ((struct soft_pd *)side.pd)->users;
+	failing = 1;
+	assert_int_equal(rnic_window_new(side.pd, &mw), -ENOMEM);
+	assert_null(mw);
+	assert_int_equal(((struct soft_pd *)side.pd)->users, users);
+	assert_int_equal(rnic_window_new(side.pd, &mw), 0);
+	rnic_window_free(mw);
+}
+
 static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *wc, size_t n)
 {
 	(void)ctx;
@@ -276,13 +289,14 @@ static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *w
 }
 
 /* The allocations for a queue pair, its completions, its timer with a descriptor and two events,
- * its send queue and its receive buffers. */
-static void queue_pair(void **state)
+ * its send queue and its receive buffers (or the list of the user's). */
+static void create(bool user_receives)
 {
-	(void)state;
-	struct rnic_qp_params params = {
-		.send_depth = 8, .recv_depth = 4, .recv_size = 64, .on_completion = on_completion
-	};
+	struct rnic_qp_params params = { .send_depth = 8,
+					 .recv_depth = 4,
+					 .recv_size = 64,
+					 .user_receives = user_receives,
+					 .on_completion = on_completion };
 	struct rnic_qp *qp = NULL;
 	unsigned int users = ((struct soft_pd *)side.pd)->users;
 	unsigned int open = descriptors();
@@ -298,6 +312,38 @@ static void queue_pair(void **state)
 	}
 	failing = 0;
 	assert_true(n > 8);
+	rnic_qp_destroy(qp);
+}
+
+static void queue_pair(void **state)
+{
+	(void)state;
+	create(false);
+}
+
+static void queue_pair_with_receives_of_the_user(void **state)
+{
+	(void)state;
+	create(true);
+}
+
+/* The responses of a queue pair whose peer may read. It can be connected when there is memory. */
+static void responses(void **state)
+{
+	(void)state;
+	struct rnic_qp_params params = { .send_depth = 8,
+					 .recv_depth = 4,
+					 .user_receives = true,
+					 .on_completion = on_completion };
+	struct rnic_qp_peer peer = { .gid = { [10] = 0xFF, 0xFF, 10, 77, 0, 2 },
+				     .qpn = 2,
+				     .path_mtu = 1,
+				     .reads_answered = 1 };
+	struct rnic_qp *qp;
+	assert_int_equal(rnic_qp_create(side.pd, &params, &qp), 0);
+	failing = 1;
+	assert_int_equal(rnic_qp_connect(qp, &peer), -ENOMEM);
+	assert_int_equal(rnic_qp_connect(qp, &peer), 0);
 	rnic_qp_destroy(qp);
 }
 
@@ -327,6 +373,9 @@ int main(void)
 		cmocka_unit_test(protection_domain),
 		cmocka_unit_test(memory_region),
 		cmocka_unit_test(queue_pair),
+		cmocka_unit_test(queue_pair_with_receives_of_the_user),
+		cmocka_unit_test(window),
+		cmocka_unit_test(responses),
 		cmocka_unit_test(held_packet),
 	};
 	event_set_mem_functions(event_malloc, event_realloc, free);

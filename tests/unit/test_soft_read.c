@@ -335,8 +335,8 @@ static void the_oldest_is_forgotten(void **state)
 	respfix_expect_bytes(&fix, 1, 1, 8);
 }
 
-/* An ACK whose PSN is that of a READ seems to be the response to it (rdma_rxe). A repeated SEND may
- * be acknowledged by one with its own PSN at most. */
+/* A requester could take an ACK whose PSN is that of a READ for its response. So a SEND that is
+ * repeated in front of READs is acknowledged by its own PSN. */
 static void no_ack_names_a_read(void **state)
 {
 	(void)state;
