@@ -20,7 +20,7 @@
 #define DEPTH     8
 #define RECV_SIZE 600 /* SENDs of up to three packets */
 #define MTU_CODE  1
-#define READS     2 /* of the peer at a time */
+#define READS     2 /* at a time, of each side */
 #define WINDOWS   2
 
 static struct event_base *base;
@@ -120,11 +120,13 @@ static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *w
 
 static void post(struct run *run)
 {
+	static const enum rnic_opcode opcodes[] = { RNIC_WR_RDMA_WRITE, RNIC_WR_SEND,
+						    RNIC_WR_RDMA_READ, RNIC_WR_SEND_INVALIDATE };
 	uint8_t kind = take8(run);
 	uint32_t len = take16(run) % (MEM + 64);
 	struct rnic_send_wr wr = {
 		.wr_id = run->posted,
-		.opcode = kind & 1 ? RNIC_WR_SEND : RNIC_WR_RDMA_WRITE,
+		.opcode = opcodes[(kind & 1) | (kind >> 3 & 2)],
 		.flags = RNIC_SEND_SIGNALED | (kind & 2 ? RNIC_SEND_SOLICITED : 0),
 		.num_sge = 1 + (kind >> 2 & 1),
 		.sge = { { run->mem, len / 2, rnic_mr_lkey(run->source) },
@@ -284,7 +286,9 @@ static void start(struct run *run)
 				     .rq_psn = 0xFFFFF8,
 				     .path_mtu = MTU_CODE,
 				     .reads_answered = READS };
-	struct rnic_qp_send_params send = { .sq_psn = 0xFFFFF8, .retry_ms = 4000, .rnr_retry = 3 };
+	struct rnic_qp_send_params send = {
+		.sq_psn = 0xFFFFF8, .retry_ms = 4000, .rnr_retry = 3, .reads_asked = READS
+	};
 	run->mem = malloc(MEM);
 	must(run->mem != NULL);
 	memset(run->mem, 0, MEM);
