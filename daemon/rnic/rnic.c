@@ -251,6 +251,8 @@ const char *rnic_wc_status_text(enum rnic_wc_status status)
 	case RNIC_WC_RETRY_EXC_ERR:
 		return "the peer's RDMA device has acknowledged nothing in time";
 	case RNIC_WC_RNR_RETRY_EXC_ERR: return "the peer's RDMA device had no room for it in time";
+	case RNIC_WC_BAD_RESP_ERR:
+		return "the peer's RDMA device has given an answer that does not fit";
 	case RNIC_WC_WR_FLUSH_ERR: return "the queue pair has ended";
 	case RNIC_WC_GENERAL_ERR: return "the RDMA device gave no reason";
 	}

@@ -287,6 +287,7 @@ enum rnic_wc_status {
 	RNIC_WC_RETRY_EXC_ERR, /* no acknowledgement within the retry limit */
 	RNIC_WC_RNR_RETRY_EXC_ERR,
 	RNIC_WC_WR_FLUSH_ERR, /* the QP went to ERR before this request was done */
+	RNIC_WC_BAD_RESP_ERR, /* an answer that does not fit the request */
 	RNIC_WC_GENERAL_ERR,
 };
 
@@ -401,9 +402,9 @@ int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);
 int rnic_post_recv(struct rnic_qp *qp, const struct rnic_recv_wr *wr, size_t n);
 
 struct rnic_qp_stats {
-	/* Payload bytes of SENDs and WRITEs. verbs: WRITEs of the peer are not seen, so rx_bytes
-	 * counts SENDs only; retransmits is 0, because the device counts them for all its QPs
-	 * together. */
+	/* Payload bytes of SENDs and WRITEs, and received ones of own READs. verbs: WRITEs of the
+	 * peer are not seen, so rx_bytes counts SENDs only; retransmits is 0, because the device
+	 * counts them for all its QPs together. */
 	uint64_t tx_bytes, rx_bytes;
 	uint64_t retransmits;
 	/* Microseconds since a packet of the peer came; verbs: since a completion told of one.

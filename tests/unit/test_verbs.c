@@ -269,6 +269,7 @@ static void statuses(void **state)
 	assert_int_equal(verbs_wc_status(IBV_WC_REM_INV_REQ_ERR), RNIC_WC_REM_INV_REQ_ERR);
 	assert_int_equal(verbs_wc_status(IBV_WC_REM_OP_ERR), RNIC_WC_REM_OP_ERR);
 	assert_int_equal(verbs_wc_status(IBV_WC_RETRY_EXC_ERR), RNIC_WC_RETRY_EXC_ERR);
+	assert_int_equal(verbs_wc_status(IBV_WC_BAD_RESP_ERR), RNIC_WC_BAD_RESP_ERR);
 	assert_int_equal(verbs_wc_status(IBV_WC_RNR_RETRY_EXC_ERR), RNIC_WC_RNR_RETRY_EXC_ERR);
 	assert_int_equal(verbs_wc_status(IBV_WC_WR_FLUSH_ERR), RNIC_WC_WR_FLUSH_ERR);
 	assert_int_equal(verbs_wc_status(IBV_WC_FATAL_ERR), RNIC_WC_GENERAL_ERR);

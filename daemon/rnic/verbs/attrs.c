@@ -85,6 +85,7 @@ enum rnic_wc_status verbs_wc_status(enum ibv_wc_status status)
 	case IBV_WC_REM_INV_REQ_ERR: return RNIC_WC_REM_INV_REQ_ERR;
 	case IBV_WC_REM_OP_ERR: return RNIC_WC_REM_OP_ERR;
 	case IBV_WC_RETRY_EXC_ERR: return RNIC_WC_RETRY_EXC_ERR;
+	case IBV_WC_BAD_RESP_ERR: return RNIC_WC_BAD_RESP_ERR;
 	case IBV_WC_RNR_RETRY_EXC_ERR: return RNIC_WC_RNR_RETRY_EXC_ERR;
 	case IBV_WC_WR_FLUSH_ERR: return RNIC_WC_WR_FLUSH_ERR;
 	default: return RNIC_WC_GENERAL_ERR;
