@@ -70,6 +70,8 @@ struct rnic_window {
 struct rnic_qp {
 	struct rnic *rnic;
 	uint32_t qpn;
+	unsigned int max_sge; /* pieces of a send request */
+	bool may_read;        /* RDMA READs may be posted */
 };
 
 /** Write into `ret_error` (RNIC_ERROR_LEN bytes) what cannot be done, and why. @return `error` */

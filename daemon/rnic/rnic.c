@@ -164,7 +164,10 @@ int rnic_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params, stru
 	if (!params->user_receives &&
 	    (params->recv_size < MIN_RECV_SIZE || params->recv_size > MAX_RECV_SIZE))
 		return -EINVAL;
-	return pd->rnic->backend->qp_create(pd, params, ret_qp);
+	int r = pd->rnic->backend->qp_create(pd, params, ret_qp);
+	if (!r)
+		(*ret_qp)->max_sge = params->max_sge ? params->max_sge : RNIC_FEW_SGE;
+	return r;
 }
 
 uint32_t rnic_qp_num(const struct rnic_qp *qp)
@@ -182,9 +185,13 @@ int rnic_qp_connect(struct rnic_qp *qp, const struct rnic_qp_peer *peer)
 
 int rnic_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params)
 {
-	if (params->sq_psn > 0xFFFFFF || params->retry_ms == 0 || params->rnr_retry > 7)
+	if (params->sq_psn > 0xFFFFFF || params->retry_ms == 0 || params->rnr_retry > 7 ||
+	    params->reads_asked > qp->rnic->info.max_reads_asked)
 		return -EINVAL;
-	return qp->rnic->backend->qp_start(qp, params);
+	int r = qp->rnic->backend->qp_start(qp, params);
+	if (!r)
+		qp->may_read = params->reads_asked > 0;
+	return r;
 }
 
 void rnic_qp_set_retry(struct rnic_qp *qp, unsigned int retry_ms)
@@ -209,22 +216,32 @@ void rnic_qp_destroy(struct rnic_qp *qp)
 	qp->rnic->backend->qp_destroy(qp);
 }
 
-static bool wr_sound(const struct rnic_send_wr *wr)
+static bool opcode_sound(const struct rnic_qp *qp, const struct rnic_send_wr *wr)
 {
+	switch (wr->opcode) {
+	case RNIC_WR_SEND:
+	case RNIC_WR_SEND_INVALIDATE:
+	case RNIC_WR_RDMA_WRITE: return true;
+	case RNIC_WR_RDMA_READ: return qp->may_read && !(wr->flags & RNIC_SEND_INLINE);
+	}
+	return false;
+}
+
+static bool wr_sound(const struct rnic_qp *qp, const struct rnic_send_wr *wr)
+{
+	const struct rnic_sge *sge = wr->pieces ? wr->pieces : wr->sge;
 	uint64_t length = 0;
-	if (wr->num_sge > RNIC_MAX_SGE)
-		return false;
-	if (wr->opcode != RNIC_WR_SEND && wr->opcode != RNIC_WR_RDMA_WRITE)
+	if (wr->num_sge > (wr->pieces ? qp->max_sge : RNIC_FEW_SGE) || !opcode_sound(qp, wr))
 		return false;
 	for (unsigned int i = 0; i < wr->num_sge; i++)
-		length += wr->sge[i].length;
+		length += sge[i].length;
 	return length <= (wr->flags & RNIC_SEND_INLINE ? RNIC_MAX_INLINE : MAX_MESSAGE);
 }
 
 int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (!wr_sound(&wr[i]))
+		if (!wr_sound(qp, &wr[i]))
 			return -EINVAL;
 	}
 	return qp->rnic->backend->post_send(qp, wr, n);

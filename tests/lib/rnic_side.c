@@ -93,6 +93,7 @@ void rnic_side_qp(struct rnic_side *side, unsigned int send_depth, unsigned int 
 					 .recv_depth = recv_depth,
 					 .recv_size = recv_size,
 					 .user_receives = side->user_receives,
+					 .max_sge = side->max_sge,
 					 .on_completion = on_completion,
 					 .may_give_up = side->may_give_up ? may_give_up : NULL,
 					 .ctx = side };
@@ -117,7 +118,8 @@ void rnic_side_connect(struct rnic_side *side, const struct rnic_qp_peer *peer,
 {
 	struct rnic_qp_send_params params = { .sq_psn = side->psn,
 					      .retry_ms = retry_ms,
-					      .rnr_retry = rnr_retry };
+					      .rnr_retry = rnr_retry,
+					      .reads_asked = side->reads_asked };
 	must(rnic_qp_connect(side->qp, peer) == 0, "connect");
 	must(rnic_qp_start(side->qp, &params) == 0, "start");
 }

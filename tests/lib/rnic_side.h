@@ -26,6 +26,9 @@ struct rnic_side {
 	size_t mem_len;
 	struct rnic_qp *qp;
 	uint32_t psn; /* own initial send PSN */
+	/* To be set before rnic_side_qp() and rnic_side_connect(), if they shall not be 0. */
+	unsigned int max_sge;
+	uint8_t reads_asked;
 
 	struct rnic_wc *sends; /* completions of work requests, in order */
 	size_t num_sends;

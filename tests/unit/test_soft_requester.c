@@ -213,6 +213,74 @@ static void first_middle_last(void **state)
 	expect_done(0, 1, RNIC_WC_SUCCESS);
 }
 
+/* A SEND of any length. Its pieces need not be as long as packets. */
+static void long_send(void **state)
+{
+	(void)state;
+	disconnect(NULL);
+	side.max_sge = RNIC_MAX_SGE;
+	connect_with(4000, 7);
+	side.max_sge = 0;
+	struct rnic_sge pieces[RNIC_MAX_SGE];
+	uint8_t expected[5 * MTU];
+	uint32_t total = 0;
+	for (unsigned int i = 0; i < RNIC_MAX_SGE; i++) {
+		uint32_t len = i == 5 ? 0 : 200 + 17 * i;
+		pieces[i] = (struct rnic_sge){ side.mem + (size_t)i * 5000, len,
+					       rnic_mr_lkey(side.source) };
+		memcpy(expected + total, pieces[i].addr, len);
+		total += len;
+	}
+	struct rnic_send_wr wr = { .wr_id = 1,
+				   .opcode = RNIC_WR_SEND,
+				   .flags = RNIC_SEND_SIGNALED | RNIC_SEND_SOLICITED,
+				   .num_sge = RNIC_MAX_SGE,
+				   .pieces = pieces };
+	assert_int_equal(rnic_post_send(side.qp, &wr, 1), 0);
+	memset(pieces, 0xFF, sizeof(pieces)); /* they were read by the post */
+	assert_int_equal(total / MTU, 4);
+	for (uint32_t n = 0; n <= 4; n++) {
+		struct roce_packet p = expect_packet(n, n == 0   ? ROCE_SEND_FIRST
+							: n == 4 ? ROCE_SEND_LAST
+								 : ROCE_SEND_MIDDLE);
+		assert_int_equal(p.payload_len, n == 4 ? total % MTU : MTU);
+		assert_memory_equal(p.payload, expected + n * MTU, p.payload_len);
+		assert_int_equal(p.bth.solicited, n == 4);
+	}
+	ack(4);
+	expect_done(0, 1, RNIC_WC_SUCCESS);
+	assert_int_equal(side.sends[0].length, total);
+}
+
+/* The last packet of a SEND with invalidate has the token, so it may be longer than the others. */
+static void send_with_invalidate(void **state)
+{
+	(void)state;
+	static const uint32_t lengths[] = { 5, 2 * MTU };
+	for (size_t i = 0; i < 2; i++) {
+		struct rnic_send_wr wr = {
+			.wr_id = i,
+			.opcode = RNIC_WR_SEND_INVALIDATE,
+			.flags = RNIC_SEND_SIGNALED,
+			.num_sge = 1,
+			.sge = { { side.mem, lengths[i], rnic_mr_lkey(side.source) } },
+			.rkey = FAR_KEY,
+		};
+		assert_int_equal(rnic_post_send(side.qp, &wr, 1), 0);
+	}
+	struct roce_packet p = expect_packet(0, ROCE_SEND_ONLY_INVALIDATE);
+	assert_int_equal(p.invalidate, FAR_KEY);
+	assert_int_equal(p.payload_len, 5);
+	expect_packet(1, ROCE_SEND_FIRST);
+	p = expect_packet(2, ROCE_SEND_LAST_INVALIDATE);
+	assert_int_equal(p.invalidate, FAR_KEY);
+	assert_int_equal(p.payload_len, MTU);
+	assert_memory_equal(p.payload, side.mem + MTU, MTU);
+	ack(2);
+	expect_done(0, 0, RNIC_WC_SUCCESS);
+	expect_done(1, 1, RNIC_WC_SUCCESS);
+}
+
 static void acknowledgements(void **state)
 {
 	(void)state;
@@ -549,15 +617,20 @@ static void receiver_not_ready(void **state)
 static void receiver_not_ready_limit(void **state)
 {
 	(void)state;
-	disconnect(NULL);
-	connect_with(4000, 2);
-	assert_int_equal(post_send(1), 0);
-	for (int i = 0; i < 3; i++) {
-		expect_packet(0, ROCE_SEND_ONLY);
-		answer(ROCE_RNR_NAK, 0, 1);
+	static const unsigned int limits[] = { 0, 2 };
+	for (size_t i = 0; i < 2; i++) {
+		TRIES("%u", limits[i]);
+		disconnect(NULL);
+		connect_with(4000, limits[i]);
+		assert_int_equal(post_send(1), 0);
+		for (unsigned int tries = 0; tries <= limits[i]; tries++) {
+			expect_packet(0, ROCE_SEND_ONLY);
+			answer(ROCE_RNR_NAK, 0, 1);
+		}
+		expect_done(0, 1, RNIC_WC_RNR_RETRY_EXC_ERR);
+		assert_int_equal(side.recv_errors, 1);
+		assert_int_equal(GREW(rnr_naks_received), limits[i] + 1);
 	}
-	expect_done(0, 1, RNIC_WC_RNR_RETRY_EXC_ERR);
-	assert_int_equal(side.recv_errors, 1);
 }
 
 /* SENDs wait if the peer says that it has no buffers for them. If nothing is outstanding, one is
@@ -586,6 +659,30 @@ static void credits(void **state)
 	expect_packet(5, ROCE_SEND_ONLY);
 	ack(5);
 	expect_done(5, 5, RNIC_WC_SUCCESS);
+}
+
+/* A SEND that has begun has its buffer, so it goes on whatever the peer says of others. */
+static void credits_within_a_message(void **state)
+{
+	(void)state;
+	disconnect(NULL);
+	connect_with(4000, 7);
+	const uint32_t packets = MEM / MTU; /* as many as the first window */
+	assert_int_equal(post_send(1), 0);
+	struct rnic_send_wr wr = { .wr_id = 2,
+				   .opcode = RNIC_WR_SEND,
+				   .flags = RNIC_SEND_SIGNALED,
+				   .num_sge = 1,
+				   .sge = { { side.mem, MEM, rnic_mr_lkey(side.source) } } };
+	assert_int_equal(rnic_post_send(side.qp, &wr, 1), 0);
+	expect_packet(0, ROCE_SEND_ONLY);
+	expect_packet(1, ROCE_SEND_FIRST);
+	for (uint32_t n = 2; n < packets; n++)
+		expect_packet(n, ROCE_SEND_MIDDLE);
+	answer(ROCE_ACK, packets / 2, 0);
+	expect_packet(packets, ROCE_SEND_LAST);
+	ack(packets);
+	expect_done(1, 2, RNIC_WC_SUCCESS);
 }
 
 /* The user waits for completions: a WRITE without bytes asks the peer for an ACK at once. One is
@@ -841,6 +938,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CONNECTED(a_write_and_a_send_leave),
 		CONNECTED(first_middle_last),
+		CONNECTED(long_send),
+		CONNECTED(send_with_invalidate),
 		CONNECTED(acknowledgements),
 		CONNECTED(sequence_error_resends),
 		CONNECTED(resends_a_private_copy),
@@ -854,6 +953,7 @@ int main(void)
 		CONNECTED(receiver_not_ready),
 		CONNECTED(receiver_not_ready_limit),
 		CONNECTED(credits),
+		CONNECTED(credits_within_a_message),
 		CONNECTED(asks_for_an_ack),
 		CONNECTED(asking_takes_no_place),
 		CONNECTED(silence_after_asking),

@@ -401,6 +401,7 @@ static int soft_open(const char *ifname, const struct rnic_open_params *params,
 	dev->base.info.port = 1;
 	dev->base.info.windows = true;
 	dev->base.info.max_reads_answered = SOFT_MAX_READS_ANSWERED;
+	dev->base.info.max_reads_asked = SOFT_MAX_READS_ASKED;
 	snprintf(dev->base.info.name, sizeof(dev->base.info.name), "soft:%s", ifname);
 	dev->segmentation = true;
 	dev->max_segments = SOFT_MAX_SEGMENTS;

@@ -11,7 +11,9 @@
  *   qp.c         life of a QP, completions, its timer
  *   mr.c         memory regions, and which memory a key stands for
  *   mw.c         memory windows
- *   requester.c  sending half of a QP
+ *   requester.c  sending half of a QP: send queue, answers, retransmission
+ *   requester_send.c  sending half of a QP: packets out of work requests
+ *   requester_read.c  sending half of a QP: RDMA READs and their responses
  *   responder.c  receiving half of a QP: order, ACKs, WRITEs
  *   receive.c    receiving half of a QP: SENDs and their buffers
  *   response.c   receiving half of a QP: responses to RDMA READs
@@ -215,27 +217,69 @@ struct soft_arrival {
 void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival,
 		    const uint8_t *buf, size_t len, uint16_t ip_id_guess);
 
-/* ---- requester.c */
+/* ---- requester.c, requester_send.c, requester_read.c */
 
-/** A work request in the send queue. */
+/** A work request in the send queue. Its pieces are at soft_wqe_pieces(). */
 struct soft_wqe {
-	struct rnic_send_wr wr;
-	uint32_t length;
+	uint64_t wr_id;
+	uint64_t remote_addr;
 	uint64_t first;        /* number of the first packet */
-	uint32_t packets;      /* at least one */
 	uint64_t send_ordinal; /* of a SEND: how many SENDs were posted before it */
-	bool one_message;      /* FIRST/MIDDLE/LAST packets, not one ONLY message a packet */
-	bool own;              /* the user did not post it, and is not told of it */
-	uint8_t inline_data[RNIC_MAX_INLINE];
+	uint32_t rkey;
+	uint32_t length;
+	uint32_t packets; /* at least one; of a READ: those of its response */
+	uint8_t opcode;   /* enum rnic_opcode */
+	uint8_t flags;    /* RNIC_SEND_* */
+	uint8_t num_sge;
+	bool one_message; /* FIRST/MIDDLE/LAST packets, not one ONLY message a packet */
+	bool own;         /* the user did not post it, and is not told of it */
+	union {
+		struct rnic_sge sge[RNIC_FEW_SGE];
+		uint8_t inline_data[RNIC_MAX_INLINE]; /* with RNIC_SEND_INLINE */
+	};
 };
 
-/** Packets are numbered from 0. The PSN of a packet is the low 24 bits of psn0 + its number. */
+/** Most READ requests of a QP that are under way. */
+#define SOFT_MAX_READS_ASKED 16
+/** How many packets ahead of the first missing one a READ response is taken; a power of two. No
+ * window is larger. */
+#define SOFT_READ_AHEAD SOFT_HOLD_PACKETS
+
+/** A READ request on the wire. A work request is as many of these as the window makes of it. */
+struct soft_read {
+	struct soft_wqe *wqe;
+	uint64_t first, end; /* numbers of the first packet of the response and of that behind it */
+	bool again;          /* was also asked for in part, so any packet may be FIRST or LAST */
+};
+
+/** The READs of a QP that may have some. Bytes that come early go to their place at once, and a bit
+ * tells that they are there. */
+struct soft_reads {
+	unsigned int asked; /* most READ requests under way */
+	unsigned int head, count;
+	struct soft_read ring[SOFT_MAX_READS_ASKED]; /* those whose response is not complete */
+	uint64_t early[SOFT_READ_AHEAD / 64];        /* by packet number modulo SOFT_READ_AHEAD */
+	unsigned int num_early;
+	uint64_t early_end; /* behind the last packet that came early */
+	bool gap;           /* later answers have come than the one for packet `acked`.. */
+	uint64_t gap_at;    /* ..and this was `acked` then */
+	uint64_t asked_end; /* what is missing before this packet was asked for again */
+	uint64_t lost_end;  /* what is missing between that and this packet is lost, not late */
+	bool ask_again;     /* for what is missing from `acked` on */
+};
+
+/** Packets are numbered from 0. The PSN of a packet is the low 24 bits of psn0 + its number. A READ
+ * has the numbers of the packets of its response. */
 struct soft_requester {
 	struct soft_wqe *wqes; /* ring */
+	struct rnic_sge *sges; /* `max_sge` for each of `wqes`, if that is more than RNIC_FEW_SGE */
+	unsigned int max_sge;
 	unsigned int depth, head, count;
 	unsigned int cursor; /* index of the wqe of packet `next`, counted from head */
 	uint32_t psn0;
-	uint64_t acked;   /* number of the first packet that is not acknowledged */
+	uint64_t acked;   /* number of the first packet that is not acknowledged, or has not come */
+	uint64_t taken;   /* the peer has carried out everything before this packet: later than
+			     `acked` if the response to a READ is missing */
 	uint64_t next;    /* number of the packet that is sent next */
 	uint64_t sent;    /* number of the first packet that was never sent */
 	uint64_t end;     /* number of the first packet that is not posted yet */
@@ -258,18 +302,23 @@ struct soft_requester {
 	bool may_give_up;         /* what the user's may_give_up() has answered last */
 	uint64_t not_ready_until; /* after an RNR NAK of the peer */
 	unsigned int rnr_retry, rnr_tries;
-	uint64_t tx_bytes, retransmits;
+	uint64_t tx_bytes, rx_bytes, retransmits;
+	struct soft_reads *reads; /* NULL: the QP has none */
+	uint64_t gap_deadline;    /* when missing parts of responses count as lost */
 };
 
-int soft_requester_init(struct soft_requester *rq, unsigned int depth);
-void soft_requester_start(struct soft_qp *qp, const struct rnic_qp_send_params *params);
+/** @param max_sge  0: RNIC_FEW_SGE */
+int soft_requester_init(struct soft_requester *rq, unsigned int depth, unsigned int max_sge);
+/** @return 0 or -ENOMEM */
+int soft_requester_start(struct soft_qp *qp, const struct rnic_qp_send_params *params);
 /** Change the retry limit of a QP in RTS; it also holds for packets under way. */
 void soft_requester_set_retry(struct soft_qp *qp, unsigned int retry_ms);
 void soft_requester_free(struct soft_requester *rq);
+/** @return as rnic_post_send() */
 int soft_requester_post(struct soft_qp *qp, const struct rnic_send_wr *wr, size_t n);
 /** Have the peer acknowledge at once what was posted until now. */
 void soft_requester_want_ack(struct soft_qp *qp);
-/** Can an ACKNOWLEDGE with this PSN be about a packet that is under way? */
+/** Can an answer with this PSN be about a packet that is under way? */
 bool soft_requester_awaits(const struct soft_qp *qp, uint32_t psn);
 /** Would soft_requester_transmit() send something now? */
 bool soft_requester_ready(const struct soft_qp *qp);
@@ -279,6 +328,8 @@ size_t soft_requester_transmit(struct soft_qp *qp);
 void soft_requester_answer(struct soft_qp *qp, const struct roce_packet *packet);
 /** The peer says that the network marked a packet which this side sent. */
 void soft_requester_congested(struct soft_qp *qp);
+/** The network marked a READ response. This side asked for it, so it has to ask for less. */
+void soft_requester_marked(struct soft_qp *qp);
 void soft_requester_timer(struct soft_qp *qp);
 /** Complete all outstanding work requests: the first one with status `first`, the others with
  * WR_FLUSH_ERR. */

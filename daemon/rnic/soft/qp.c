@@ -66,7 +66,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 void soft_qp_arm(struct soft_qp *qp)
 {
-	uint64_t at = earlier(qp->rq.deadline, earlier(qp->rs.nak_deadline, qp->rs.ack_deadline));
+	uint64_t at = earlier(earlier(qp->rq.deadline, qp->rq.gap_deadline),
+			      earlier(qp->rs.nak_deadline, qp->rs.ack_deadline));
 	if (at)
 		alarm_set(qp->timer, at);
 	else
@@ -87,7 +88,7 @@ int soft_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params, stru
 	qp->wcs = calloc(params->send_depth + params->recv_depth + 1, sizeof(*qp->wcs));
 	int r = qp->wcs ? alarm_new(dev->base.params.base, on_timer, qp, &qp->timer) : -ENOMEM;
 	if (!r)
-		r = soft_requester_init(&qp->rq, params->send_depth);
+		r = soft_requester_init(&qp->rq, params->send_depth, params->max_sge);
 	if (!r)
 		r = soft_responder_init(qp);
 	if (r) {
@@ -191,7 +192,9 @@ int soft_qp_start(struct rnic_qp *base, const struct rnic_qp_send_params *params
 	struct soft_qp *qp = soft_qp_of(base);
 	if (qp->state != SOFT_QP_RTR)
 		return -EINVAL;
-	soft_requester_start(qp, params);
+	int r = soft_requester_start(qp, params);
+	if (r)
+		return r;
 	qp->state = SOFT_QP_RTS;
 	return 0;
 }
@@ -229,7 +232,7 @@ void soft_qp_fail(struct soft_qp *qp, enum rnic_wc_status status)
 	qp->state = SOFT_QP_ERR;
 	qp->flush = true;
 	qp->flush_status = status;
-	qp->rq.deadline = 0;
+	qp->rq.deadline = qp->rq.gap_deadline = 0;
 	qp->rs.nak_deadline = qp->rs.ack_deadline = 0;
 	qp->rs.ack_pending = qp->rs.nak_waits = false;
 	soft_hold_clear(&qp->rs.hold);
@@ -377,7 +380,7 @@ void soft_qp_get_stats(const struct rnic_qp *base, struct rnic_qp_stats *ret_sta
 	const struct soft_qp *qp = soft_qp_of(base);
 	*ret_stats = (struct rnic_qp_stats){
 		.tx_bytes = qp->rq.tx_bytes,
-		.rx_bytes = qp->rs.rx_bytes,
+		.rx_bytes = qp->rq.rx_bytes + qp->rs.rx_bytes,
 		.retransmits = qp->rq.retransmits,
 		.heard_us = qp->heard_at ? soft_clock() - qp->heard_at : UINT64_MAX,
 	};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The sending half of a queue pair (IBA 9.7.2..9.7.5): sends packets of the send queue, handles
- * answers, retransmits. After a loss it goes back to the packet that the peer misses and sends
- * everything from there again. */
+/* The sending half of a queue pair (IBA 9.7.2..9.7.5): keeps the send queue, handles answers,
+ * retransmits. After a loss it goes back to the packet that the peer misses and sends everything
+ * from there again. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
 
-#include "daemon/rnic/soft/internal.h"
+#include "daemon/rnic/soft/requester.h"
 
 /* Retransmission timer. It is not so short that a peer that waits for a processor seems dead. */
 #define RTO_INITIAL_US 50000
@@ -27,70 +27,76 @@
 /* So many timeouts fit into the retry limit at least, which are more than MIN_TRIES. */
 #define TIMERS_IN_LIMIT 8
 
-/* Packets that one QP sends before the next QP has its turn. */
-#define QUANTUM 384
-
 /* Places in the send queue that the user does not have: for ask_for_ack(). */
 #define OWN_REQUESTS 1
 
-int soft_requester_init(struct soft_requester *rq, unsigned int depth)
+int soft_requester_init(struct soft_requester *rq, unsigned int depth, unsigned int max_sge)
 {
 	rq->depth = depth + OWN_REQUESTS;
 	rq->wqes = calloc(rq->depth, sizeof(*rq->wqes));
-	return rq->wqes ? 0 : -ENOMEM;
+	rq->max_sge = MAX(max_sge, RNIC_FEW_SGE);
+	if (rq->max_sge > RNIC_FEW_SGE)
+		rq->sges = calloc((size_t)rq->depth * rq->max_sge, sizeof(*rq->sges));
+	return rq->wqes && (rq->sges || rq->max_sge == RNIC_FEW_SGE) ? 0 : -ENOMEM;
 }
 
 void soft_requester_free(struct soft_requester *rq)
 {
 	free(rq->wqes);
+	free(rq->sges);
+	free(rq->reads);
 	rq->wqes = NULL;
+	rq->sges = NULL;
+	rq->reads = NULL;
 }
 
-void soft_requester_start(struct soft_qp *qp, const struct rnic_qp_send_params *params)
+int soft_requester_start(struct soft_qp *qp, const struct rnic_qp_send_params *params)
 {
 	struct soft_requester *rq = &qp->rq;
+	int r = params->reads_asked ? soft_reads_new(rq, params->reads_asked) : 0;
 	rq->psn0 = params->sq_psn;
 	rq->retry_limit = (uint64_t)params->retry_ms * 1000;
 	rq->rnr_retry = params->rnr_retry;
 	soft_window_init(&rq->window, qp->mtu);
-}
-
-static struct soft_wqe *wqe_at(const struct soft_requester *rq, unsigned int i)
-{
-	unsigned int at = rq->head + i;
-	return &rq->wqes[at < rq->depth ? at : at - rq->depth];
-}
-
-static uint32_t psn_of(const struct soft_requester *rq, uint64_t packet)
-{
-	return (uint32_t)(rq->psn0 + packet) & ROCE_PSN_MASK;
+	return r;
 }
 
 /* ---- posting */
 
+/* Keep where the data are, or inline data themselves. */
+static void keep_pieces(const struct soft_requester *rq, struct soft_wqe *wqe,
+			const struct rnic_sge *sge, unsigned int num_sge)
+{
+	struct rnic_sge *pieces = soft_wqe_pieces(rq, wqe);
+	for (unsigned int i = 0; i < num_sge; i++) {
+		if (!(wqe->flags & RNIC_SEND_INLINE))
+			pieces[i] = sge[i];
+		else if (sge[i].length)
+			memcpy(wqe->inline_data + wqe->length, sge[i].addr, sge[i].length);
+		wqe->length += sge[i].length;
+	}
+}
+
 static void post_one(struct soft_qp *qp, const struct rnic_send_wr *wr)
 {
 	struct soft_requester *rq = &qp->rq;
-	struct soft_wqe *wqe = wqe_at(rq, rq->count++);
-	wqe->wr = *wr;
+	struct soft_wqe *wqe = soft_wqe_at(rq, rq->count++);
+	wqe->wr_id = wr->wr_id;
+	wqe->remote_addr = wr->remote_addr;
+	wqe->rkey = wr->rkey;
+	wqe->opcode = (uint8_t)wr->opcode;
+	wqe->flags = (uint8_t)wr->flags;
+	wqe->num_sge = (uint8_t)wr->num_sge;
 	wqe->own = false;
 	wqe->length = 0;
-	for (unsigned int i = 0; i < wr->num_sge; i++) {
-		if (wr->flags & RNIC_SEND_INLINE)
-			memcpy(wqe->inline_data + wqe->length, wr->sge[i].addr, wr->sge[i].length);
-		wqe->length += wr->sge[i].length;
-	}
-	if (wr->flags & RNIC_SEND_INLINE) {
-		wqe->wr.num_sge = 1;
-		wqe->wr.sge[0] = (struct rnic_sge){ wqe->inline_data, wqe->length, 0 };
-	}
+	keep_pieces(rq, wqe, wr->pieces ? wr->pieces : wr->sge, wr->num_sge);
 	wqe->first = rq->end;
 	wqe->packets = wqe->length ? (wqe->length - 1) / qp->mtu + 1 : 1;
 	/* Segmentation offload needs packets of one size. So a WRITE is sent as one WRITE ONLY
 	 * message a packet, each with its RETH. */
-	wqe->one_message = wr->opcode == RNIC_WR_SEND || !qp->dev->segmentation;
+	wqe->one_message = wr->opcode != RNIC_WR_RDMA_WRITE || !qp->dev->segmentation;
 	wqe->send_ordinal = rq->sends_posted;
-	rq->sends_posted += wr->opcode == RNIC_WR_SEND;
+	rq->sends_posted += soft_wqe_is_send(wqe);
 	rq->end += wqe->packets;
 }
 
@@ -105,17 +111,18 @@ int soft_requester_post(struct soft_qp *qp, const struct rnic_send_wr *wr, size_
 }
 
 /* A WRITE without bytes changes nothing, and the peer acknowledges it at once. One for all that was
- * posted is enough, so the next waits for the ACK of the one before. */
+ * posted is enough, so the next waits for the ACK of the one before. A READ at the end is answered
+ * at once in any case. */
 static void ask_for_ack(struct soft_qp *qp)
 {
 	struct soft_requester *rq = &qp->rq;
 	if (!rq->ack_wanted || rq->asking)
 		return;
 	rq->ack_wanted = false;
-	if (rq->acked == rq->end)
+	if (rq->acked == rq->end || soft_wqe_at(rq, rq->count - 1)->opcode == RNIC_WR_RDMA_READ)
 		return;
 	post_one(qp, &(struct rnic_send_wr){ .opcode = RNIC_WR_RDMA_WRITE });
-	wqe_at(rq, rq->count - 1)->own = true;
+	soft_wqe_at(rq, rq->count - 1)->own = true;
 	rq->asking = true;
 }
 
@@ -125,7 +132,7 @@ void soft_requester_want_ack(struct soft_qp *qp)
 	ask_for_ack(qp);
 }
 
-/* ---- sending */
+/* ---- retries */
 
 /* Was there no progress during the whole retry limit? */
 static bool limit_reached(const struct soft_requester *rq, uint64_t now)
@@ -148,123 +155,6 @@ static bool given_up(struct soft_qp *qp, uint64_t now)
 	return limit_reached(rq, now) && before && rq->may_give_up;
 }
 
-/* Has the peer, by its last answer, a buffer for this SEND? If nothing is under way a SEND is tried
- * in any case, since its answer brings new credits. */
-static bool credit(const struct soft_requester *rq, const struct soft_wqe *wqe, uint64_t packet)
-{
-	return wqe->wr.opcode != RNIC_WR_SEND || !rq->credits_known ||
-	       wqe->send_ordinal < rq->send_limit || packet == rq->acked;
-}
-
-bool soft_requester_ready(const struct soft_qp *qp)
-{
-	const struct soft_requester *rq = &qp->rq;
-	if (qp->state != SOFT_QP_RTS || qp->ep->blocked || rq->not_ready_until)
-		return false;
-	if (rq->timed_out)
-		return true;
-	if (rq->stuck || rq->next == rq->end || rq->next - rq->acked >= rq->window.size)
-		return false;
-	return credit(rq, wqe_at(rq, rq->cursor), rq->next);
-}
-
-static bool wqe_readable(struct soft_qp *qp, const struct soft_wqe *wqe)
-{
-	if (wqe->wr.flags & RNIC_SEND_INLINE)
-		return true;
-	for (unsigned int i = 0; i < wqe->wr.num_sge; i++) {
-		const struct rnic_sge *sge = &wqe->wr.sge[i];
-		if (sge->length &&
-		    !soft_mr_local_ok(qp->dev, qp->pd, sge->lkey, sge->addr, sge->length))
-			return false;
-	}
-	return true;
-}
-
-/* The pieces of memory of [offset, offset + len) of a work request. @return how many */
-static unsigned int gather(const struct soft_wqe *wqe, uint32_t offset, uint32_t len,
-			   struct iovec pieces[RNIC_MAX_SGE])
-{
-	unsigned int n = 0;
-	for (unsigned int i = 0; i < wqe->wr.num_sge && len > 0; i++) {
-		const struct rnic_sge *sge = &wqe->wr.sge[i];
-		if (offset >= sge->length) {
-			offset -= sge->length;
-			continue;
-		}
-		uint32_t part = sge->length - offset < len ? sge->length - offset : len;
-		pieces[n++] = (struct iovec){ (uint8_t *)sge->addr + offset, part };
-		len -= part;
-		offset = 0;
-	}
-	return n;
-}
-
-static uint8_t opcode_of(const struct soft_wqe *wqe, uint32_t index)
-{
-	static const uint8_t send[] = { ROCE_SEND_FIRST, ROCE_SEND_MIDDLE, ROCE_SEND_LAST };
-	static const uint8_t write[] = { ROCE_WRITE_FIRST, ROCE_WRITE_MIDDLE, ROCE_WRITE_LAST };
-	bool is_send = wqe->wr.opcode == RNIC_WR_SEND;
-	if (!wqe->one_message || wqe->packets == 1)
-		return is_send ? ROCE_SEND_ONLY : ROCE_WRITE_ONLY;
-	const uint8_t *forms = is_send ? send : write;
-	return forms[index == 0 ? 0 : index == wqe->packets - 1 ? 2 : 1];
-}
-
-static bool add_packet(struct soft_qp *qp, const struct soft_wqe *wqe, uint64_t packet)
-{
-	const struct soft_requester *rq = &qp->rq;
-	uint32_t index = (uint32_t)(packet - wqe->first);
-	uint32_t offset = index * qp->mtu;
-	uint32_t len = wqe->length - offset < qp->mtu ? wqe->length - offset : qp->mtu;
-	bool last = index == wqe->packets - 1;
-	struct roce_bth bth = { .opcode = opcode_of(wqe, index),
-				.solicited = last && wqe->wr.flags & RNIC_SEND_SOLICITED,
-				.psn = psn_of(rq, packet) };
-	union roce_ext ext = { .reth = { .va = wqe->wr.remote_addr + offset,
-					 .rkey = wqe->wr.rkey,
-					 .length = wqe->one_message ? wqe->length : len } };
-	struct iovec pieces[RNIC_MAX_SGE];
-	unsigned int n = gather(wqe, offset, len, pieces);
-	/* A program that shares the memory may change it between the computation of the ICRC and
-	 * the kernel's copy. The peer then drops the packet. A retransmission sends a private copy,
-	 * so such a program cannot break the link for others. */
-	bool again = packet < rq->sent;
-	return soft_tx_add(qp->dev->tx, &bth, &ext, pieces, n, again);
-}
-
-/* Fill a batch from packet `next` on. @return how many packets it has */
-static size_t fill(struct soft_qp *qp)
-{
-	struct soft_requester *rq = &qp->rq;
-	uint64_t packet = rq->next;
-	unsigned int at = rq->cursor;
-	bool fresh = true; /* at the first packet of this wqe in the batch */
-	soft_tx_begin(qp->dev->tx, qp);
-	while (packet < rq->end && packet - rq->next < QUANTUM &&
-	       packet - rq->acked < rq->window.size) {
-		struct soft_wqe *wqe = wqe_at(rq, at);
-		/* The memory may have been deregistered after the post. The QP fails only when
-		 * everything before is completed. */
-		if (fresh && !wqe_readable(qp, wqe)) {
-			rq->stuck = packet == rq->next;
-			if (packet == rq->acked)
-				soft_qp_fail(qp, RNIC_WC_LOC_PROT_ERR);
-			break;
-		}
-		if (fresh && !credit(rq, wqe, packet))
-			break;
-		if (!add_packet(qp, wqe, packet))
-			break;
-		packet++;
-		fresh = packet == wqe->first + wqe->packets;
-		at += fresh;
-	}
-	if (packet > rq->next)
-		soft_responder_offer_ack(qp);
-	return (size_t)(packet - rq->next);
-}
-
 static uint64_t timeout(const struct soft_requester *rq)
 {
 	bool is_first = rq->acked == 0 && rq->end == 1;
@@ -279,9 +169,7 @@ static uint64_t timeout(const struct soft_requester *rq)
 	return rto < most ? rto : most > RTO_MIN_US ? most : RTO_MIN_US;
 }
 
-/* When the timer of an unanswered packet fires: at its timeout, or at the retry limit if that is
- * earlier. */
-static uint64_t deadline(const struct soft_requester *rq, uint64_t now)
+uint64_t soft_requester_deadline(const struct soft_requester *rq, uint64_t now)
 {
 	uint64_t at = now + timeout(rq);
 	uint64_t limit = rq->progress_at + rq->retry_limit;
@@ -299,92 +187,34 @@ static void discount_absence(struct soft_requester *rq, uint64_t now)
 	rq->deadline = now;
 }
 
-static void count_payload(struct soft_requester *rq, const struct soft_wqe *wqe, uint64_t from,
-			  uint64_t to, uint32_t mtu)
+/* Send again from `packet` on. */
+static void go_back(struct soft_requester *rq, uint64_t packet)
 {
-	uint64_t begin = (from - wqe->first) * mtu;
-	uint64_t end = (to - wqe->first) * mtu;
-	rq->tx_bytes += (end < wqe->length ? end : wqe->length) - begin;
-}
-
-/* `n` packets from `next` on were sent. */
-static void sent(struct soft_qp *qp, size_t n)
-{
-	struct soft_requester *rq = &qp->rq;
-	uint64_t now = qp->dev->now;
-	uint64_t to = rq->next + n;
-	uint64_t again = rq->next < rq->sent ? (to < rq->sent ? to : rq->sent) - rq->next : 0;
-	rq->retransmits += again;
-	qp->dev->stats.retransmits += again;
-	if (rq->sent == rq->acked) {
-		rq->progress_at = now;
-		rq->may_give_up = false;
-	}
-	while (rq->next < to) {
-		struct soft_wqe *wqe = wqe_at(rq, rq->cursor);
-		uint64_t end = wqe->first + wqe->packets;
-		uint64_t part = to < end ? to : end;
-		uint64_t from = rq->next > rq->sent ? rq->next : rq->sent;
-		if (part > from)
-			count_payload(rq, wqe, from, part, qp->mtu);
-		rq->next = part;
-		rq->cursor += part == end;
-	}
-	if (rq->next > rq->sent)
-		rq->sent = rq->next;
-	rq->window_full = rq->next - rq->acked >= rq->window.size;
-	/* Round trips are measured on packets that were sent once. */
-	if (again)
-		rq->sample_at = 0;
-	else if (!rq->sample_at) {
-		rq->sample_at = now;
-		rq->sample_packet = rq->next - 1;
-	}
-	if (!rq->deadline) {
-		rq->deadline = deadline(rq, now);
-		soft_qp_arm(qp);
-	}
-}
-
-static void go_back(struct soft_requester *rq)
-{
-	rq->next = rq->acked;
+	rq->next = packet;
 	rq->cursor = 0;
+	while (rq->cursor < rq->count && soft_wqe_end(soft_wqe_at(rq, rq->cursor)) <= packet)
+		rq->cursor++;
 	rq->sample_at = 0;
 	rq->stuck = false;
 	rq->timed_out = false;
+	soft_requester_pass_taken(rq, &rq->next, &rq->cursor);
 }
 
-/* No answer has come in time, nor since the timer has fired. */
-static void start_again(struct soft_requester *rq)
+void soft_requester_start_again(struct soft_requester *rq)
 {
 	soft_window_timeout(&rq->window, (uint32_t)(rq->next - rq->acked));
 	rq->recover = rq->sent;
-	go_back(rq);
+	if (rq->reads)
+		rq->reads->ask_again = false;
+	go_back(rq, rq->acked);
 }
 
-size_t soft_requester_transmit(struct soft_qp *qp)
+void soft_requester_lost(struct soft_requester *rq, uint64_t packet)
 {
-	size_t total = 0;
-	int r = -ERESTART;
-	if (qp->rq.timed_out)
-		start_again(&qp->rq);
-	while (r == -ERESTART && soft_requester_ready(qp)) {
-		size_t n;
-		bool acked;
-		if (fill(qp) == 0)
-			break;
-		r = soft_tx_flush(qp->dev->tx, qp->ep, &n, &acked);
-		if (acked)
-			soft_responder_acked(qp);
-		/* The peer's time to answer begins now. The time that was read at the start of the
-		 * round may be old: callbacks ran since, or this process had no processor. */
-		qp->dev->now = soft_clock();
-		if (n > 0)
-			sent(qp, n);
-		total += n;
-	}
-	return total;
+	if (packet < rq->recover)
+		return;
+	soft_window_lost(&rq->window, (uint32_t)(rq->next - rq->acked));
+	rq->recover = rq->sent;
 }
 
 /* ---- answers */
@@ -407,40 +237,54 @@ static void measure(struct soft_requester *rq, uint64_t now)
 static void complete_head(struct soft_qp *qp, enum rnic_wc_status status)
 {
 	struct soft_requester *rq = &qp->rq;
-	struct soft_wqe *wqe = wqe_at(rq, 0);
+	struct soft_wqe *wqe = soft_wqe_at(rq, 0);
 	if (wqe->own)
 		rq->asking = false;
-	else if (status != RNIC_WC_SUCCESS || wqe->wr.flags & RNIC_SEND_SIGNALED)
+	else if (status != RNIC_WC_SUCCESS || wqe->flags & RNIC_SEND_SIGNALED)
 		soft_qp_complete(qp, &(struct rnic_wc){ .status = status,
-							.wr_id = wqe->wr.wr_id,
+							.wr_id = wqe->wr_id,
 							.length = wqe->length });
-	rq->sends_acked += wqe->wr.opcode == RNIC_WR_SEND;
+	rq->sends_acked += soft_wqe_is_send(wqe);
 	rq->head = rq->head + 1 < rq->depth ? rq->head + 1 : 0;
 	rq->count--;
 	if (rq->cursor > 0)
 		rq->cursor--;
 }
 
-/* The peer has received everything before `packet`. */
-static void advance(struct soft_qp *qp, uint64_t packet)
+/* The timer after an answer: the pause that the peer has asked for goes on. */
+static void set_timer(struct soft_requester *rq, uint64_t now)
+{
+	if (rq->not_ready_until)
+		rq->deadline = rq->not_ready_until;
+	else
+		rq->deadline = rq->next > rq->acked ? soft_requester_deadline(rq, now) : 0;
+}
+
+void soft_requester_advance(struct soft_qp *qp, uint64_t packet, bool response)
 {
 	struct soft_requester *rq = &qp->rq;
 	uint64_t now = qp->dev->now;
+	rq->taken = MAX(rq->taken, packet);
+	if (rq->reads)
+		packet = soft_reads_reach(rq, rq->acked);
 	if (packet <= rq->acked)
 		return;
 	if (rq->sample_at && rq->sample_packet < packet)
 		measure(rq, now);
 	soft_window_acked(&rq->window, (uint32_t)(packet - rq->acked), rq->window_full);
-	rq->window_full = false;
+	/* An ACK is for many packets, a response is one of many. */
+	rq->window_full = rq->window_full && response;
 	rq->stuck = false;
 	rq->timed_out = false;
 	rq->acked = packet;
 	rq->tries = 0;
 	rq->may_give_up = false;
-	rq->rnr_tries = 0;
-	rq->not_ready_until = 0;
+	if (!response) {
+		rq->rnr_tries = 0;
+		rq->not_ready_until = 0;
+	}
 	rq->progress_at = now;
-	while (rq->count > 0 && wqe_at(rq, 0)->first + wqe_at(rq, 0)->packets <= packet)
+	while (rq->count > 0 && soft_wqe_end(soft_wqe_at(rq, 0)) <= packet)
 		complete_head(qp, RNIC_WC_SUCCESS);
 	ask_for_ack(qp);
 	/* The answer may cover packets that were going to be sent again. */
@@ -448,17 +292,26 @@ static void advance(struct soft_qp *qp, uint64_t packet)
 		rq->next = packet;
 		rq->cursor = 0;
 	}
-	rq->deadline = rq->next > rq->acked ? deadline(rq, now) : 0;
+	soft_requester_pass_taken(rq, &rq->next, &rq->cursor);
+	set_timer(rq, now);
 	soft_qp_arm(qp);
 	soft_qp_busy(qp);
+}
+
+void soft_requester_credits(struct soft_requester *rq, uint8_t code)
+{
+	rq->credits_known = code != ROCE_CREDITS_UNLIMITED;
+	rq->send_limit = rq->sends_acked + roce_credits_decode(code);
 }
 
 static void on_ack(struct soft_qp *qp, uint64_t packet, const struct roce_aeth *aeth)
 {
 	struct soft_requester *rq = &qp->rq;
-	advance(qp, packet + 1);
-	rq->credits_known = aeth->value != ROCE_CREDITS_UNLIMITED;
-	rq->send_limit = rq->sends_acked + roce_credits_decode(aeth->value);
+	soft_requester_advance(qp, packet + 1, false);
+	/* If the response to a READ before it is missing, it is not known yet how many SENDs before
+	 * it are done. */
+	if (rq->acked == packet + 1)
+		soft_requester_credits(rq, aeth->value);
 	soft_qp_busy(qp);
 }
 
@@ -467,13 +320,13 @@ static void on_rnr_nak(struct soft_qp *qp, uint64_t packet, uint8_t timer_code)
 	struct soft_requester *rq = &qp->rq;
 	uint64_t now = qp->dev->now;
 	qp->dev->stats.rnr_naks_received++;
-	advance(qp, packet);
+	soft_requester_advance(qp, packet, false);
 	if (rq->rnr_retry != 7 && rq->rnr_tries >= rq->rnr_retry) {
 		soft_qp_fail(qp, RNIC_WC_RNR_RETRY_EXC_ERR);
 		return;
 	}
 	rq->rnr_tries++;
-	go_back(rq);
+	go_back(rq, packet);
 	/* The peer is alive, so the retry limit begins anew. */
 	rq->tries = 0;
 	rq->may_give_up = false;
@@ -486,18 +339,15 @@ static void on_rnr_nak(struct soft_qp *qp, uint64_t packet, uint8_t timer_code)
 static void on_sequence_nak(struct soft_qp *qp, uint64_t packet)
 {
 	struct soft_requester *rq = &qp->rq;
-	advance(qp, packet);
+	soft_requester_advance(qp, packet, false);
 	if (given_up(qp, qp->dev->now)) {
 		soft_qp_fail(qp, RNIC_WC_RETRY_EXC_ERR);
 		return;
 	}
 	rq->tries++;
-	if (packet >= rq->recover) {
-		soft_window_lost(&rq->window, (uint32_t)(rq->next - rq->acked));
-		rq->recover = rq->sent;
-	}
-	go_back(rq);
-	rq->deadline = deadline(rq, qp->dev->now);
+	soft_requester_lost(rq, packet);
+	go_back(rq, packet);
+	rq->deadline = soft_requester_deadline(rq, qp->dev->now);
 	soft_qp_arm(qp);
 	soft_qp_busy(qp);
 }
@@ -509,7 +359,7 @@ static void on_nak(struct soft_qp *qp, uint64_t packet, uint8_t code)
 		on_sequence_nak(qp, packet);
 		return;
 	}
-	advance(qp, packet);
+	soft_requester_advance(qp, packet, false);
 	switch (code) {
 	case ROCE_NAK_INVALID_REQUEST: soft_qp_fail(qp, RNIC_WC_REM_INV_REQ_ERR); break;
 	case ROCE_NAK_REMOTE_ACCESS: soft_qp_fail(qp, RNIC_WC_REM_ACCESS_ERR); break;
@@ -521,45 +371,65 @@ static void on_nak(struct soft_qp *qp, uint64_t packet, uint8_t code)
 bool soft_requester_awaits(const struct soft_qp *qp, uint32_t psn)
 {
 	const struct soft_requester *rq = &qp->rq;
-	int64_t ahead = roce_psn_diff(psn, psn_of(rq, rq->acked));
+	int64_t ahead = roce_psn_diff(psn, soft_psn_of(rq, rq->acked));
 	return qp->state == SOFT_QP_RTS && ahead >= 0 && ahead < (int64_t)(rq->sent - rq->acked);
+}
+
+/* @param packet  the last one that the peer received, or the first one that it did not: a NAK */
+static void on_acknowledge(struct soft_qp *qp, uint64_t packet, const struct roce_aeth *aeth)
+{
+	struct soft_requester *rq = &qp->rq;
+	if (aeth->kind == ROCE_NAK || aeth->kind == ROCE_RNR_NAK) {
+		/* What the peer refuses begins with the request. */
+		const struct soft_read *read = soft_read_of(rq->reads, packet);
+		packet = read ? MAX(read->first, rq->acked) : packet;
+		if (packet < rq->taken) {
+			qp->dev->stats.duplicates++;
+			return;
+		}
+	}
+	switch (aeth->kind) {
+	case ROCE_ACK: on_ack(qp, packet, aeth); break;
+	case ROCE_RNR_NAK: on_rnr_nak(qp, packet, aeth->value); break;
+	case ROCE_NAK: on_nak(qp, packet, aeth->value); break;
+	case ROCE_ACK_RESERVED: qp->dev->stats.drop_malformed++; break;
+	}
 }
 
 void soft_requester_answer(struct soft_qp *qp, const struct roce_packet *answer)
 {
 	struct soft_requester *rq = &qp->rq;
 	struct rnic_stats *stats = &qp->dev->stats;
-	/* Nothing that is under way is answered with READ responses. */
-	if (qp->state != SOFT_QP_RTS || answer->bth.opcode != ROCE_ACKNOWLEDGE) {
+	if (qp->state != SOFT_QP_RTS) {
 		stats->drop_psn++;
 		return;
 	}
-	/* Position relative to the first packet that is not acknowledged. An ACK names the last
-	 * packet that the peer received, a NAK the first one that it did not. */
-	int64_t ahead = roce_psn_diff(answer->bth.psn, psn_of(rq, rq->acked));
+	/* Position relative to the first packet that is not acknowledged. */
+	int64_t ahead = roce_psn_diff(answer->bth.psn, soft_psn_of(rq, rq->acked));
 	int64_t out = (int64_t)(rq->sent - rq->acked);
+	bool response = answer->bth.opcode != ROCE_ACKNOWLEDGE;
 	if (ahead >= out || ahead < -SOFT_PSN_WINDOW) {
 		stats->drop_psn++;
 		return;
 	}
-	if (ahead < -1 || (ahead < 0 && answer->aeth.kind != ROCE_ACK)) {
+	/* The ACK of the packet before may tell of new credits. */
+	if (ahead < -1 || (ahead < 0 && (response || answer->aeth.kind != ROCE_ACK))) {
 		stats->duplicates++;
 		return;
 	}
 	uint64_t packet = (uint64_t)((int64_t)rq->acked + ahead);
 	discount_absence(rq, qp->dev->now);
-	switch (answer->aeth.kind) {
-	case ROCE_ACK: on_ack(qp, packet, &answer->aeth); break;
-	case ROCE_RNR_NAK: on_rnr_nak(qp, packet, answer->aeth.value); break;
-	case ROCE_NAK: on_nak(qp, packet, answer->aeth.value); break;
-	case ROCE_ACK_RESERVED: stats->drop_malformed++; break;
-	}
+	if (response)
+		soft_read_response(qp, packet, answer);
+	else
+		on_acknowledge(qp, packet, &answer->aeth);
+	if (rq->reads && qp->state == SOFT_QP_RTS)
+		soft_reads_watch(qp);
 }
 
-void soft_requester_congested(struct soft_qp *qp)
+void soft_requester_marked(struct soft_qp *qp)
 {
 	struct soft_requester *rq = &qp->rq;
-	qp->dev->stats.cnps_received++;
 	/* Packets that are under way were sent before this side knew of the congestion. If they are
 	 * marked or lost too, that is the same congestion. */
 	if (qp->state != SOFT_QP_RTS || rq->acked < rq->recover || rq->sent == rq->acked)
@@ -568,12 +438,20 @@ void soft_requester_congested(struct soft_qp *qp)
 	rq->recover = rq->sent;
 }
 
+void soft_requester_congested(struct soft_qp *qp)
+{
+	qp->dev->stats.cnps_received++;
+	soft_requester_marked(qp);
+}
+
 /* ---- time and end */
 
 void soft_requester_timer(struct soft_qp *qp)
 {
 	struct soft_requester *rq = &qp->rq;
 	uint64_t now = qp->dev->now;
+	if (rq->gap_deadline && now >= rq->gap_deadline)
+		soft_reads_timer(qp);
 	if (!rq->deadline || now < rq->deadline)
 		return;
 	if (now < rq->not_ready_until) {
@@ -600,7 +478,7 @@ void soft_requester_timer(struct soft_qp *qp)
 		soft_device_look(qp->dev);
 	/* The answer may be in the socket: packets are sent again only when that was read. */
 	rq->timed_out = true;
-	rq->deadline = deadline(rq, now);
+	rq->deadline = soft_requester_deadline(rq, now);
 	soft_qp_busy(qp);
 }
 
@@ -612,7 +490,7 @@ void soft_requester_set_retry(struct soft_qp *qp, unsigned int retry_ms)
 		return; /* nothing is under way, or the peer has asked for a pause */
 	uint64_t now = soft_clock();
 	discount_absence(rq, now);
-	uint64_t sooner = limit_reached(rq, now) ? now : deadline(rq, now);
+	uint64_t sooner = limit_reached(rq, now) ? now : soft_requester_deadline(rq, now);
 	if (sooner < rq->deadline)
 		rq->deadline = sooner;
 	soft_qp_arm(qp);
@@ -622,7 +500,7 @@ void soft_requester_flush(struct soft_qp *qp, enum rnic_wc_status first)
 {
 	while (qp->rq.count > 0) {
 		/* The user is told what went wrong by its first request. */
-		const bool told = !wqe_at(&qp->rq, 0)->own;
+		const bool told = !soft_wqe_at(&qp->rq, 0)->own;
 		complete_head(qp, first);
 		if (told)
 			first = RNIC_WC_WR_FLUSH_ERR;

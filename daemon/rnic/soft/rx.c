@@ -166,6 +166,8 @@ void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival
 	} else if (packet.bth.opcode == ROCE_CONGESTION) {
 		soft_requester_congested(qp);
 	} else if (roce_is_answer(packet.bth.opcode)) {
+		if (arrival->marked && packet.bth.opcode != ROCE_ACKNOWLEDGE)
+			soft_requester_marked(qp);
 		soft_requester_answer(qp, &packet);
 	} else {
 		if (arrival->marked)

@@ -16,7 +16,8 @@
 #define TX_CONTROL   (CMSG_SPACE(sizeof(uint16_t)) + CMSG_SPACE(sizeof(int)))
 #define TX_TRAILER   (3 + ROCE_ICRC_LEN)
 
-/* Payload up to this size is copied next to its headers, which is cheaper than another iovec. */
+/* Payload whose pieces have up to this size on the average is copied next to its headers, which is
+ * cheaper than so many iovecs. So a batch has fewer iovecs than the kernel allows (1024). */
 #define TX_SMALL 256
 
 /* One packet. Its header, payload and trailer are pieces of `iov`; adjacent pieces are one. */
@@ -25,7 +26,7 @@ struct segment {
 	uint8_t *header;
 	uint8_t *trailer; /* padding and ICRC */
 	size_t header_len, payload_len;
-	struct iovec payload[RNIC_MAX_SGE];
+	struct iovec *payload; /* `pieces` of soft_tx.pieces */
 	unsigned int pieces;
 };
 
@@ -45,6 +46,8 @@ struct soft_tx {
 	size_t num_batches;
 	struct segment segments[TX_SEGMENTS];
 	size_t num_segments;
+	struct iovec pieces[TX_IOV]; /* of payload, of all segments */
+	unsigned int num_pieces;
 	struct iovec iov[TX_IOV];
 	unsigned int num_iov;
 	size_t arena_used;
@@ -70,6 +73,7 @@ void soft_tx_begin(struct soft_tx *tx, const struct soft_qp *qp)
 	tx->has_ack = false;
 	tx->num_batches = 0;
 	tx->num_segments = 0;
+	tx->num_pieces = 0;
 	tx->num_iov = 0;
 	tx->arena_used = 0;
 }
@@ -151,19 +155,21 @@ static void count(struct soft_tx *tx, struct batch *batch, size_t len)
 bool soft_tx_add(struct soft_tx *tx, const struct roce_bth *bth, const union roce_ext *ext,
 		 const struct iovec *payload, unsigned int pieces, bool copy)
 {
-	if (tx->num_segments == TX_SEGMENTS || tx->num_iov + RNIC_MAX_SGE + 2 > TX_IOV)
+	if (tx->num_segments == TX_SEGMENTS || tx->num_iov + pieces + 2 > TX_IOV ||
+	    tx->num_pieces + pieces + 1 > TX_IOV)
 		return false;
 	struct segment *s = &tx->segments[tx->num_segments];
 	s->bth = *bth;
 	s->header_len = ROCE_BTH_LEN + roce_ext_len(bth->opcode);
 	s->payload_len = 0;
+	s->payload = tx->pieces + tx->num_pieces;
 	s->pieces = pieces;
 	for (unsigned int i = 0; i < pieces; i++) {
 		s->payload[i] = payload[i];
 		s->payload_len += payload[i].iov_len;
 	}
 	s->bth.pad = (uint8_t)(-s->payload_len & 3);
-	copy = copy || s->payload_len <= TX_SMALL;
+	copy = copy || s->payload_len <= TX_SMALL * (size_t)pieces;
 	if (tx->arena_used + s->header_len + TX_TRAILER + (copy ? s->payload_len : 0) > TX_ARENA)
 		return false;
 	size_t len = packet_len(s);
@@ -182,6 +188,7 @@ bool soft_tx_add(struct soft_tx *tx, const struct roce_bth *bth, const union roc
 		append(tx, batch, s->payload[i].iov_base, s->payload[i].iov_len);
 	append(tx, batch, s->trailer, s->bth.pad + ROCE_ICRC_LEN);
 
+	tx->num_pieces += s->pieces;
 	count(tx, batch, len);
 	return true;
 }
