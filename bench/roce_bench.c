@@ -4,11 +4,13 @@
  * the same pair. Each side is a process. Needs root; the namespaces end with the processes.
  *
  *   roce_bench [--mtu BYTES] [--seconds S] [--rounds N] [--size BYTES] [--spin] [--pin]
- *              [--only bulk|latency] [--no-tcp]
+ *              [--only bulk|read|send|latency] [--no-tcp]
  *
  * Each round measures, one after the other: bulk (RDMA WRITEs of SIZE bytes, each with a 44-byte
- * SEND behind it, one way), TCP bulk, latency (64-byte WRITE + SEND, ping-pong), TCP latency.
- * Medians of the rounds are printed. --spin: both sides poll and yield instead of sleeping.
+ * SEND behind it, one way), TCP bulk, RDMA READs of SIZE bytes, SENDs of SIZE bytes into buffers
+ * that the receiver's user posts, latency (64-byte WRITE + SEND, ping-pong), TCP latency. READ and
+ * SEND are compared with the bulk of the same run, which is measured with them. Medians of the
+ * rounds are printed. --spin: both sides poll and yield instead of sleeping.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -37,18 +39,30 @@
 #define ROUNDS   99
 #define SEND_LEN 44
 #define PINGS    20000
+#define BUFFERS  (2 * WINDOW) /* posted by the receiver of bulk SENDs */
+#define READS    16           /* at a time */
 
 static unsigned int mtu = 1500;
 static unsigned int seconds = 2;
 static unsigned int rounds = 3;
 static unsigned int size = 262144;
 static bool spin, pin;
-static bool measure_bulk = true, measure_latency = true, measure_tcp = true;
+static bool measure_bulk = true, measure_read = true, measure_send = true;
+static bool measure_latency = true, measure_tcp = true;
 
 struct hello {
 	struct rnic_qp_peer peer;
+	uint32_t user_qpn;
 	uint64_t mem;
 	uint32_t rkey;
+};
+
+/* The kinds of bulk. */
+enum bulk {
+	BULK_WRITE,
+	BULK_READ, /* the data come to the side that asks */
+	BULK_SEND,
+	BULK_KINDS,
 };
 
 /* The state of one process. */
@@ -60,10 +74,12 @@ struct side {
 	struct rnic_pd *pd;
 	struct rnic_mr *mr, *source; /* the same memory, for the peer and for own requests */
 	struct rnic_qp *qp;
+	struct rnic_qp *user_qp; /* for READs, and SENDs into buffers that are posted here */
 	uint8_t *mem;
 	struct hello other;
 	uint64_t received, completed;
-	bool echo; /* answer each message at once, from the callback */
+	uint64_t buffers; /* posted so far */
+	bool echo;        /* answer each message at once, from the callback */
 	uint64_t posted;
 	double sent_at;
 	double *samples;
@@ -100,7 +116,7 @@ static void turn(struct side *s)
 	sched_yield();
 }
 
-static bool post(struct side *s, size_t at, uint32_t len)
+static bool post_write(struct side *s, size_t at, uint32_t len)
 {
 	static const uint8_t note[SEND_LEN];
 	struct rnic_send_wr wr[2] = {
@@ -117,6 +133,37 @@ static bool post(struct side *s, size_t at, uint32_t len)
 	return rnic_post_send(s->qp, wr, 2) == 0;
 }
 
+static bool post_read(struct side *s, size_t at, uint32_t len)
+{
+	struct rnic_send_wr wr = { .opcode = RNIC_WR_RDMA_READ,
+				   .flags = RNIC_SEND_SIGNALED,
+				   .num_sge = 1,
+				   .sge = { { s->mem + MAX_SIZE + at, len,
+					      rnic_mr_lkey(s->source) } },
+				   .remote_addr = s->other.mem + at,
+				   .rkey = s->other.rkey };
+	return rnic_post_send(s->user_qp, &wr, 1) == 0;
+}
+
+static bool post_send(struct side *s, size_t at, uint32_t len)
+{
+	struct rnic_send_wr wr = { .opcode = RNIC_WR_SEND,
+				   .flags = RNIC_SEND_SIGNALED,
+				   .num_sge = 1,
+				   .sge = { { s->mem + at, len, rnic_mr_lkey(s->source) } } };
+	return rnic_post_send(s->user_qp, &wr, 1) == 0;
+}
+
+/* Post the next receive buffer for bulk. */
+static void post_buffer(struct side *s)
+{
+	struct rnic_recv_wr wr = { .addr = s->mem + MAX_SIZE + s->buffers++ * size % MAX_SIZE,
+				   .length = size,
+				   .lkey = rnic_mr_lkey(s->source) };
+	if (rnic_post_recv(s->user_qp, &wr, 1))
+		die("post a buffer");
+}
+
 static void on_message(struct side *s)
 {
 	double now = clock_now();
@@ -128,19 +175,20 @@ static void on_message(struct side *s)
 		s->sent_at = now;
 	}
 	if (s->posted < PINGS)
-		s->posted += post(s, 0, 64);
+		s->posted += post_write(s, 0, 64);
 }
 
 static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *wc, size_t n)
 {
 	struct side *s = ctx;
-	(void)qp;
 	for (size_t i = 0; i < n; i++) {
 		if (wc[i].status != RNIC_WC_SUCCESS) {
 			fprintf(stderr, "roce_bench: %s\n", rnic_wc_status_text(wc[i].status));
 			exit(1);
 		}
-		if (wc[i].is_recv)
+		if (wc[i].is_recv && qp == s->user_qp)
+			post_buffer(s);
+		else if (wc[i].is_recv)
 			on_message(s);
 		else
 			s->completed++;
@@ -177,6 +225,11 @@ static void open_side(struct side *s)
 				     .recv_size = 64,
 				     .on_completion = on_completion,
 				     .ctx = s };
+	struct rnic_qp_params user_qp = { .send_depth = 4 * WINDOW,
+					  .recv_depth = BUFFERS,
+					  .user_receives = true,
+					  .on_completion = on_completion,
+					  .ctx = s };
 	if (rnic_open(s->which ? "soft:t1" : "soft:t0", &params, &s->rnic, error)) {
 		fprintf(stderr, "%s\n", error);
 		exit(1);
@@ -185,14 +238,19 @@ static void open_side(struct side *s)
 		      MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (s->mem == MAP_FAILED || rnic_pd_alloc(s->rnic, &s->pd) ||
 	    rnic_mr_register(s->pd, s->mem, 2 * MAX_SIZE,
-			     RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE, &s->mr) ||
+			     RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE |
+				     RNIC_ACCESS_REMOTE_READ,
+			     &s->mr) ||
 	    rnic_mr_register(s->pd, s->mem, 2 * MAX_SIZE, RNIC_ACCESS_LOCAL_WRITE, &s->source) ||
-	    rnic_qp_create(s->pd, &qp, &s->qp))
+	    rnic_qp_create(s->pd, &qp, &s->qp) || rnic_qp_create(s->pd, &user_qp, &s->user_qp))
 		die("out of memory");
+	for (int i = 0; i < BUFFERS; i++)
+		post_buffer(s);
 
 	struct rnic_info info;
 	rnic_get_info(s->rnic, &info);
 	struct hello own = { .peer = { .qpn = rnic_qp_num(s->qp), .rq_psn = 0x123 },
+			     .user_qpn = rnic_qp_num(s->user_qp),
 			     .mem = rnic_mr_vaddr(s->mr),
 			     .rkey = rnic_mr_rkey(s->mr) };
 	own.peer.path_mtu = info.max_path_mtu;
@@ -203,6 +261,11 @@ static void open_side(struct side *s)
 	struct rnic_qp_send_params start = { .sq_psn = 0x123, .retry_ms = 4000, .rnr_retry = 7 };
 	if (rnic_qp_connect(s->qp, &s->other.peer) || rnic_qp_start(s->qp, &start))
 		die("connect");
+	struct rnic_qp_peer user_peer = s->other.peer;
+	user_peer.qpn = s->other.user_qpn;
+	user_peer.reads_answered = start.reads_asked = READS;
+	if (rnic_qp_connect(s->user_qp, &user_peer) || rnic_qp_start(s->user_qp, &start))
+		die("connect");
 }
 
 /* What the sender of bulk tells the receiver at the end, and what the receiver answers. */
@@ -211,14 +274,18 @@ struct result {
 	double cpu;
 };
 
-static void roce_bulk_send(struct side *s, double *ret_rate, double *ret_cpu)
+static void roce_bulk_send(struct side *s, enum bulk kind, double *ret_rate, double *ret_cpu)
 {
+	static bool (*const post[])(struct side *, size_t, uint32_t) = {
+		[BULK_WRITE] = post_write, [BULK_READ] = post_read, [BULK_SEND] = post_send
+	};
 	double start = clock_now(), cpu = cpu_now();
 	uint64_t posted = 0;
 	s->completed = 0;
 	meet(s);
 	while (clock_now() - start < seconds) {
-		while (posted < s->completed + WINDOW && post(s, posted * size % MAX_SIZE, size))
+		while (posted < s->completed + WINDOW &&
+		       post[kind](s, posted * size % MAX_SIZE, size))
 			posted++;
 		turn(s);
 	}
@@ -279,7 +346,7 @@ static double roce_latency(struct side *s)
 	meet(s);
 	if (s->which == 0) {
 		s->sent_at = clock_now();
-		s->posted += post(s, 0, 64);
+		s->posted += post_write(s, 0, 64);
 	}
 	while (s->completed < PINGS || s->received < PINGS)
 		turn(s);
@@ -385,10 +452,73 @@ static void show(const struct side *s)
 		       t.drop_access);
 }
 
+/* What each round has measured. */
+struct results {
+	double bulk[BULK_KINDS][ROUNDS], bulk_cpu[BULK_KINDS][ROUNDS];
+	double tcp[ROUNDS], tcp_cpu[ROUNDS], latency[ROUNDS], tcp_latency[ROUNDS];
+};
+
+static void one_round(struct side *s, struct results *r, unsigned int i)
+{
+	const bool measured[] = {
+		[BULK_WRITE] = measure_bulk, [BULK_READ] = measure_read, [BULK_SEND] = measure_send
+	};
+	for (int kind = 0; kind < BULK_KINDS; kind++) {
+		if (measured[kind] && s->which == 0)
+			roce_bulk_send(s, (enum bulk)kind, &r->bulk[kind][i],
+				       &r->bulk_cpu[kind][i]);
+		else if (measured[kind])
+			roce_bulk_receive(s);
+		if (kind == BULK_WRITE && measure_bulk && measure_tcp)
+			tcp_bulk(s, &r->tcp[i], &r->tcp_cpu[i]);
+	}
+	if (measure_latency) {
+		r->latency[i] = roce_latency(s);
+		r->tcp_latency[i] = measure_tcp ? tcp_latency(s) : 0;
+	}
+}
+
+static void print_results(const struct results *r, unsigned int i)
+{
+	printf("bulk %.2f GB/s (%.2f CPU-s/GB), READ %.2f (%.2f), SEND %.2f (%.2f), TCP %.2f "
+	       "(%.2f); latency %.1f us, TCP %.1f\n",
+	       r->bulk[BULK_WRITE][i], r->bulk_cpu[BULK_WRITE][i], r->bulk[BULK_READ][i],
+	       r->bulk_cpu[BULK_READ][i], r->bulk[BULK_SEND][i], r->bulk_cpu[BULK_SEND][i],
+	       r->tcp[i], r->tcp_cpu[i], r->latency[i], r->tcp_latency[i]);
+}
+
+/* The median of the ratio to the bulk of the same round. */
+static double ratio(const struct results *r, enum bulk kind)
+{
+	double ratios[ROUNDS];
+	for (unsigned int i = 0; i < rounds; i++)
+		ratios[i] = r->bulk[kind][i] / r->bulk[BULK_WRITE][i];
+	return median(ratios, rounds);
+}
+
+static void print_medians(struct results *r)
+{
+	const double of_write[] = {
+		[BULK_READ] = ratio(r, BULK_READ), [BULK_SEND] = ratio(r, BULK_SEND)
+	};
+	for (int kind = 0; kind < BULK_KINDS; kind++) {
+		r->bulk[kind][0] = median(r->bulk[kind], rounds);
+		r->bulk_cpu[kind][0] = median(r->bulk_cpu[kind], rounds);
+	}
+	r->tcp[0] = median(r->tcp, rounds);
+	r->tcp_cpu[0] = median(r->tcp_cpu, rounds);
+	r->latency[0] = median(r->latency, rounds);
+	r->tcp_latency[0] = median(r->tcp_latency, rounds);
+	printf("median, MTU %u%s%s: ", mtu, spin ? ", spinning" : "", pin ? ", pinned" : "");
+	print_results(r, 0);
+	if (measure_read || measure_send)
+		printf("of the bulk in the same round: READ %.2f, SEND %.2f\n", of_write[BULK_READ],
+		       of_write[BULK_SEND]);
+}
+
 static void run(struct side *s)
 {
-	double bulk[ROUNDS], bulk_cpu[ROUNDS], tcp[ROUNDS], tcp_cpu[ROUNDS];
-	double lat[ROUNDS], tcp_lat[ROUNDS];
+	static struct results results;
 	s->samples = calloc(PINGS, sizeof(*s->samples));
 	if (pin) {
 		cpu_set_t set;
@@ -398,33 +528,16 @@ static void run(struct side *s)
 	}
 	open_side(s);
 	for (unsigned int i = 0; i < rounds; i++) {
-		bulk[i] = bulk_cpu[i] = tcp[i] = tcp_cpu[i] = lat[i] = tcp_lat[i] = 0;
-		if (measure_bulk) {
-			if (s->which == 0)
-				roce_bulk_send(s, &bulk[i], &bulk_cpu[i]);
-			else
-				roce_bulk_receive(s);
-			if (measure_tcp)
-				tcp_bulk(s, &tcp[i], &tcp_cpu[i]);
-		}
-		if (measure_latency) {
-			lat[i] = roce_latency(s);
-			tcp_lat[i] = measure_tcp ? tcp_latency(s) : 0;
-		}
-		if (s->which == 0)
-			printf("round %u: bulk %.2f GB/s (%.2f CPU-s/GB), TCP %.2f (%.2f); latency "
-			       "%.1f us, TCP %.1f\n",
-			       i + 1, bulk[i], bulk_cpu[i], tcp[i], tcp_cpu[i], lat[i], tcp_lat[i]);
+		one_round(s, &results, i);
+		if (s->which != 0)
+			continue;
+		printf("round %u: ", i + 1);
+		print_results(&results, i);
 	}
 	meet(s);
 	show(s);
 	if (s->which == 0)
-		printf("median, MTU %u%s%s: bulk %.2f GB/s (%.2f CPU-s/GB), TCP %.2f (%.2f); "
-		       "latency "
-		       "%.1f us, TCP %.1f\n",
-		       mtu, spin ? ", spinning" : "", pin ? ", pinned" : "", median(bulk, rounds),
-		       median(bulk_cpu, rounds), median(tcp, rounds), median(tcp_cpu, rounds),
-		       median(lat, rounds), median(tcp_lat, rounds));
+		print_medians(&results);
 	fflush(stdout);
 }
 
@@ -466,8 +579,10 @@ int main(int argc, char **argv)
 		case 'p': pin = true; break;
 		case 'n': measure_tcp = false; break;
 		case 'o':
-			measure_bulk = strcmp(optarg, "bulk") == 0;
 			measure_latency = strcmp(optarg, "latency") == 0;
+			measure_read = strcmp(optarg, "read") == 0;
+			measure_send = strcmp(optarg, "send") == 0;
+			measure_bulk = !measure_latency;
 			break;
 		default: return 2;
 		}
