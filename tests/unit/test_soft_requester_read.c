@@ -32,6 +32,7 @@ static struct event_base *base;
 static struct rnic_side side;
 static struct roce_peer peer;
 static struct rnic_stats before;
+static unsigned int rnr_retry = 7;
 static uint8_t far[MEM]; /* the peer's memory at FAR_ADDR */
 static int32_t newest;   /* the highest number that was asked for or sent to the peer; -1: none */
 
@@ -67,7 +68,7 @@ static void connect_with(uint8_t reads_asked)
 	side.reads_asked = reads_asked;
 	newest = -1;
 	rnic_side_qp(&side, 64, 4, 64);
-	rnic_side_connect(&side, &to, 4000, 7);
+	rnic_side_connect(&side, &to, 4000, rnr_retry);
 	rnic_get_stats(side.rnic, &before);
 }
 
@@ -723,6 +724,40 @@ static void reader_not_ready(void **state)
 	expect_done(1, 2, RNIC_WC_SUCCESS);
 }
 
+/* A response shows that the peer was ready for what is before it, so the number of RNR NAKs counts
+ * anew; and it does not shorten the pause that the peer has asked for behind it. */
+static void reader_not_ready_limit(void **state)
+{
+	(void)state;
+	rnr_retry = 1;
+	reconnect(4);
+	rnr_retry = 7;
+	for (uint32_t n = 0; n < 10; n += 2) {
+		TRIES("%u", n);
+		post_send(n);
+		post_read(0, 8, n + 1);
+		expect_packet(n, ROCE_SEND_ONLY);
+		expect_request(n + 1, 0, 8);
+		answer(ROCE_RNR_NAK, n, 1);
+		expect_packet(n, ROCE_SEND_ONLY);
+		expect_request(n + 1, 0, 8);
+		respond_len(n + 1, ROCE_READ_RESPONSE_ONLY, 0, 8);
+		expect_done(n + 1, n + 1, RNIC_WC_SUCCESS);
+	}
+	post_read(0, 8, 10);
+	post_send(11);
+	expect_request(10, 0, 8);
+	expect_packet(11, ROCE_SEND_ONLY);
+	const struct rnic_stats now = stats_now();
+	answer(ROCE_RNR_NAK, 11, 22); /* 20 ms */
+	respond_len(10, ROCE_READ_RESPONSE_ONLY, 0, 8);
+	expect_done(10, 10, RNIC_WC_SUCCESS);
+	assert_int_equal(stats_now().tx_packets, now.tx_packets);
+	expect_packet(11, ROCE_SEND_ONLY);
+	answer(ROCE_RNR_NAK, 11, 1);
+	expect_done(11, 11, RNIC_WC_RNR_RETRY_EXC_ERR);
+}
+
 /* The user waits for completions: behind a READ nothing has to ask for an ACK. */
 static void asks_for_no_ack_behind_a_read(void **state)
 {
@@ -972,6 +1007,7 @@ int main(void)
 		CONNECTED(timer_asks_for_all),
 		CONNECTED(sequence_error),
 		CONNECTED(reader_not_ready),
+		CONNECTED(reader_not_ready_limit),
 		CONNECTED(asks_for_no_ack_behind_a_read),
 		CONNECTED(refused_reads),
 		CONNECTED(bad_responses),

@@ -263,12 +263,17 @@ static void set_timer(struct soft_requester *rq, uint64_t now)
 void soft_requester_advance(struct soft_qp *qp, uint64_t packet, bool response)
 {
 	struct soft_requester *rq = &qp->rq;
-	uint64_t now = qp->dev->now;
-	rq->taken = MAX(rq->taken, packet);
+	const uint64_t now = qp->dev->now, taken = rq->taken;
+	rq->taken = MAX(taken, packet);
 	if (rq->reads)
 		packet = soft_reads_reach(rq, rq->acked);
-	if (packet <= rq->acked)
+	rq->taken = MAX(rq->taken, packet);
+	if (packet <= rq->acked && rq->taken == taken)
 		return;
+	if (rq->taken > taken) { /* the request for which the peer was not ready is done */
+		rq->rnr_tries = 0;
+		rq->not_ready_until = 0;
+	}
 	if (rq->sample_at && rq->sample_packet < packet)
 		measure(rq, now);
 	soft_window_acked(&rq->window, (uint32_t)(packet - rq->acked), rq->window_full);
@@ -279,10 +284,6 @@ void soft_requester_advance(struct soft_qp *qp, uint64_t packet, bool response)
 	rq->acked = packet;
 	rq->tries = 0;
 	rq->may_give_up = false;
-	if (!response) {
-		rq->rnr_tries = 0;
-		rq->not_ready_until = 0;
-	}
 	rq->progress_at = now;
 	while (rq->count > 0 && soft_wqe_end(soft_wqe_at(rq, 0)) <= packet)
 		complete_head(qp, RNIC_WC_SUCCESS);
