@@ -183,6 +183,34 @@ static void register_again(struct run *run)
 			      &run->mr) == 0);
 }
 
+/* READs and SENDs that are under way lose their memory. */
+static void register_source_again(struct run *run)
+{
+	rnic_mr_deregister(run->source);
+	must(rnic_mr_register(pd, run->mem, MEM, RNIC_ACCESS_LOCAL_WRITE, &run->source) == 0);
+}
+
+/* ---- what must be true at any time */
+
+static void check_requester(const struct soft_requester *rq)
+{
+	const struct soft_reads *reads = rq->reads;
+	unsigned int early = 0;
+	must(rq->acked <= rq->taken && rq->taken <= rq->sent);
+	must(rq->acked <= rq->next && rq->next <= rq->end && rq->sent <= rq->end);
+	for (size_t i = 0; i < SOFT_READ_AHEAD / 64; i++)
+		early += (unsigned int)__builtin_popcountll(reads->early[i]);
+	must(early == reads->num_early && reads->count <= reads->asked);
+	uint64_t end = rq->acked;
+	for (unsigned int i = 0; i < reads->count; i++) {
+		const struct soft_read *read =
+			&reads->ring[(reads->head + i) % SOFT_MAX_READS_ASKED];
+		must(read->first < read->end && read->end > end);
+		must(i == 0 || read->first >= end);
+		end = read->end;
+	}
+}
+
 /* ---- the peer */
 
 static void feed(struct run *run, uint8_t *buf, size_t len, size_t header_len)
@@ -343,10 +371,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case 6:
 			if (what & 0x80)
 				register_again(&run);
+			else if (what & 0x40)
+				register_source_again(&run);
 			else
 				use_window(&run);
 			break;
 		}
+		check_requester(&run.qp->rq);
 	}
 	finish(&run);
 	return 0;

@@ -461,11 +461,8 @@ static void response_acknowledges(void **state)
 	assert_true(disturbed() || GREW(retransmits) == 0);
 }
 
-/* An ACK of a later request, or of the READ itself, does not complete a READ: its response was
- * lost. What the peer has carried out is not sent again. */
-static void ack_does_not_complete_a_read(void **state)
+static bool only_the_read_is_repeated(void)
 {
-	(void)state;
 	post_write(MTU, 1);
 	post_read(0, 2 * MTU, 2);
 	post_write(MTU, 3);
@@ -475,18 +472,32 @@ static void ack_does_not_complete_a_read(void **state)
 	expect_packet(3, ROCE_WRITE_ONLY);
 	expect_packet(4, ROCE_SEND_ONLY);
 	ack(4);
+	expect_request(1, 0, 2 * MTU);
+	if (disturbed())
+		return false;
 	expect_done(0, 1, RNIC_WC_SUCCESS);
-	expect_request(1, 0, 2 * MTU);
 	assert_int_equal(side.num_sends, 1);
-	/* By the timer. */
-	expect_request(1, 0, 2 * MTU);
-	assert_int_equal(GREW(tx_packets), 4 + GREW(retransmits));
+	/* Now the timer asks. */
+	for (int i = 0; i < 2; i++) {
+		struct roce_packet p;
+		assert_true(roce_peer_receive(&peer, &p, PATIENCE));
+		assert_int_equal(p.bth.opcode, ROCE_READ_REQUEST);
+	}
 	respond_all(1, 2, 0);
 	expect_done(1, 2, RNIC_WC_SUCCESS);
 	expect_done(2, 3, RNIC_WC_SUCCESS);
 	expect_done(3, 4, RNIC_WC_SUCCESS);
 	expect_bytes(0, 2 * MTU);
+	return true;
+}
 
+/* An ACK of a later request, or of the READ itself, does not complete a READ: its response was
+ * lost. What the peer has carried out is not sent again. */
+static void ack_does_not_complete_a_read(void **state)
+{
+	(void)state;
+	while (!only_the_read_is_repeated())
+		reconnect(4);
 	post_read(0, 8, 5);
 	expect_request(5, 0, 8);
 	ack(5);
