@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/rnic/soft/internal.h"
+#include "daemon/rnic/soft/requester.h"
 #include "tests/fuzz/fuzz.h"
 
 #define MEM       4096
@@ -190,6 +190,13 @@ static void register_source_again(struct run *run)
 	must(rnic_mr_register(pd, run->mem, MEM, RNIC_ACCESS_LOCAL_WRITE, &run->source) == 0);
 }
 
+/* The requester's timers fire, as far as they are due by then. */
+static void pass_time(struct run *run)
+{
+	soft_device_of(rnic)->now = soft_clock() + (uint64_t)take8(run) * 1000;
+	soft_requester_timer(run->qp);
+}
+
 /* ---- what must be true at any time */
 
 static void check_requester(const struct soft_requester *rq)
@@ -255,32 +262,61 @@ static void take_ext(struct run *run, uint8_t opcode, uint8_t flags, union roce_
 	}
 }
 
-static void packet(struct run *run)
+static void feed_packet(struct run *run, uint8_t opcode, uint32_t psn, const union roce_ext *ext,
+			size_t len, bool ack_req)
 {
 	uint8_t buf[ROCE_MAX_LEN] = { 0 };
+	size_t header = ROCE_BTH_LEN;
+	header += roce_encode_ext(opcode, ext, buf + header);
+	if (opcode == ROCE_ACKNOWLEDGE || opcode == ROCE_READ_REQUEST)
+		len = 0;
+	size_t pad = -len & 3;
+	struct roce_bth bth = { .opcode = opcode,
+				.pad = (uint8_t)pad,
+				.pkey = ROCE_PKEY_DEFAULT,
+				.dest_qp = run->qp->base.qpn,
+				.ack_req = ack_req,
+				.psn = psn & ROCE_PSN_MASK };
+	roce_encode_bth(&bth, buf);
+	feed(run, buf, header + len + pad + ROCE_ICRC_LEN, header);
+}
+
+static void packet(struct run *run)
+{
 	uint8_t opcode = take8(run);
 	int8_t psn_offset = (int8_t)take8(run);
 	uint8_t flags = take8(run);
 	const struct soft_requester *rq = &run->qp->rq;
 	uint32_t psn =
 		roce_is_answer(opcode) ? rq->psn0 + (uint32_t)rq->acked : run->qp->rs.expected;
-	size_t header = ROCE_BTH_LEN;
 	union roce_ext ext;
 	take_ext(run, opcode, flags, &ext);
-	header += roce_encode_ext(opcode, &ext, buf + header);
 	/* One bit of the input makes a full packet. */
 	size_t len = flags & 8 ? 256 : take16(run) % 300;
-	size_t pad = -len & 3;
-	struct roce_bth bth = { .opcode = opcode,
-				.pad = (uint8_t)pad,
-				.pkey = ROCE_PKEY_DEFAULT,
-				.dest_qp = run->qp->base.qpn,
-				.ack_req = flags & 1,
-				.psn = (psn + (uint32_t)(int32_t)psn_offset) & ROCE_PSN_MASK };
-	if (opcode == ROCE_ACKNOWLEDGE || opcode == ROCE_READ_REQUEST)
-		len = pad = bth.pad = 0;
-	roce_encode_bth(&bth, buf);
-	feed(run, buf, header + len + pad + ROCE_ICRC_LEN, header);
+	feed_packet(run, opcode, psn + (uint32_t)(int32_t)psn_offset, &ext, len, flags & 1);
+}
+
+/* A packet of the response to an own READ, most of the time one that fits. */
+static void respond(struct run *run)
+{
+	static const uint8_t opcodes[2][2] = {
+		{ ROCE_READ_RESPONSE_MIDDLE, ROCE_READ_RESPONSE_LAST },
+		{ ROCE_READ_RESPONSE_FIRST, ROCE_READ_RESPONSE_ONLY },
+	};
+	const struct soft_requester *rq = &run->qp->rq;
+	const uint8_t flags = take8(run);
+	uint64_t number = rq->acked + (flags & 15);
+	const struct soft_read *read = soft_read_of(rq->reads, number);
+	if (!read || run->qp->state != SOFT_QP_RTS)
+		return;
+	uint8_t opcode = opcodes[number == read->first][number == read->end - 1];
+	size_t len = soft_wqe_packet_len(read->wqe, number, run->qp->mtu);
+	if ((flags & 0x70) == 0x70)
+		opcode = ROCE_READ_RESPONSE_FIRST + take8(run) % 4;
+	if ((flags & 0xE0) == 0xE0)
+		len = take16(run) % 300;
+	const union roce_ext ext = { .aeth = { .kind = ROCE_ACK, .value = flags >> 3 } };
+	feed_packet(run, opcode, soft_psn_of(rq, number), &ext, len, false);
 }
 
 static void raw_packet(struct run *run)
@@ -361,12 +397,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (run.left > 0) {
 		uint8_t what = take8(&run);
 		switch (what & 7) {
-		case 0:
-		case 4: packet(&run); break;
+		case 0: packet(&run); break;
+		case 4:
+			if (what & 0x80)
+				respond(&run);
+			else
+				packet(&run);
+			break;
 		case 1: raw_packet(&run); break;
 		case 2: post(&run); break;
-		case 3:
-		case 7: event_base_loop(base, EVLOOP_NONBLOCK); break;
+		case 7:
+			if (what & 0x80)
+				pass_time(&run);
+			/* fall through */
+		case 3: event_base_loop(base, EVLOOP_NONBLOCK); break;
 		case 5: post_buffer(&run); break;
 		case 6:
 			if (what & 0x80)
