@@ -289,13 +289,14 @@ static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *w
 }
 
 /* The allocations for a queue pair, its completions, its timer with a descriptor and two events,
- * its send queue and its receive buffers (or the list of the user's). */
+ * its send queue and its receive buffers (or the list of the user's, and pieces of requests). */
 static void create(bool user_receives)
 {
 	struct rnic_qp_params params = { .send_depth = 8,
 					 .recv_depth = 4,
 					 .recv_size = 64,
 					 .user_receives = user_receives,
+					 .max_sge = user_receives ? RNIC_MAX_SGE : 0,
 					 .on_completion = on_completion };
 	struct rnic_qp *qp = NULL;
 	unsigned int users = ((struct soft_pd *)side.pd)->users;
@@ -327,7 +328,8 @@ static void queue_pair_with_receives_of_the_user(void **state)
 	create(true);
 }
 
-/* The responses of a queue pair whose peer may read. It can be connected when there is memory. */
+/* The responses of a queue pair whose peer may read, and its own READs. It can be connected when
+ * there is memory. */
 static void responses(void **state)
 {
 	(void)state;
@@ -344,6 +346,14 @@ static void responses(void **state)
 	failing = 1;
 	assert_int_equal(rnic_qp_connect(qp, &peer), -ENOMEM);
 	assert_int_equal(rnic_qp_connect(qp, &peer), 0);
+	/* The same for own READs. */
+	struct rnic_qp_send_params send = { .retry_ms = 100, .reads_asked = 1 };
+	struct rnic_send_wr read = { .opcode = RNIC_WR_RDMA_READ };
+	failing = 1;
+	assert_int_equal(rnic_qp_start(qp, &send), -ENOMEM);
+	assert_int_equal(rnic_post_send(qp, &read, 1), -EINVAL);
+	assert_int_equal(rnic_qp_start(qp, &send), 0);
+	assert_int_equal(rnic_post_send(qp, &read, 1), 0);
 	rnic_qp_destroy(qp);
 }
 
