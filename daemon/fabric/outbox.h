@@ -34,8 +34,8 @@ struct outbox {
 
 /**
  * Add the first requests of a list: SENDs, or some writes and the SENDs behind them. wr_ids grow
- * with each request. Bytes of inline requests are copied; those of other requests must not change
- * before the request has completed.
+ * with each request, and their pieces are in `sge`. Bytes of inline requests are copied; those of
+ * other requests must not change before the request has completed.
  * @param n  1..OUTBOX_MOST
  * @return how many were added; 0: they do not fit, or must not pass the requests in the outbox.
  *         Post those first.

@@ -8,7 +8,9 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <netinet/ip.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "daemon/rnic/soft.h"
 #include "tests/lib/rnic_side.h"
@@ -437,6 +439,35 @@ static void long_read(void **state)
 	expect_done(0, 1, RNIC_WC_SUCCESS);
 	assert_int_equal(side.num_sends, 1);
 	assert_memory_equal(side.mem, far, len);
+}
+
+/* The network marks a response: the side that asks, and so decides how much comes, asks for less.
+ */
+static void marked_response(void **state)
+{
+	(void)state;
+	const int marks[] = { IPTOS_ECN_CE, IPTOS_ECN_NOT_ECT };
+	post_read(0, 2 * WINDOW * MTU, 1);
+	expect_request(0, 0, WINDOW * MTU);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(setsockopt(peer.fd, IPPROTO_IP, IP_TOS, &marks[i], sizeof(int)),
+				 0);
+		if (i == 0)
+			respond(0, ROCE_READ_RESPONSE_FIRST, 0);
+	}
+	/* Without the mark there would be room for a request. */
+	const uint32_t some = WINDOW * 3 / 8;
+	for (uint32_t n = 1; n < some; n++) {
+		respond(n, ROCE_READ_RESPONSE_MIDDLE, (size_t)n * MTU);
+		if (n % 128 == 0)
+			rnic_side_idle(base, 1);
+	}
+	const uint64_t enough = some * MTU;
+	for (int i = 0; i < PATIENCE && rx_bytes() < enough; i++)
+		rnic_side_idle(base, 1);
+	assert_true(rx_bytes() == enough);
+	rnic_side_idle(base, 5);
+	assert_true(disturbed() || GREW(tx_packets) == 1);
 }
 
 /* ---- acknowledgement */
@@ -1007,6 +1038,7 @@ int main(void)
 		CONNECTED(unsound_reads),
 		CONNECTED(initiator_depth),
 		CONNECTED(long_read),
+		CONNECTED(marked_response),
 		CONNECTED(response_acknowledges),
 		CONNECTED(ack_does_not_complete_a_read),
 		CONNECTED(ack_overtakes_the_response),
