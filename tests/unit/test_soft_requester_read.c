@@ -441,20 +441,23 @@ static void long_read(void **state)
 	assert_memory_equal(side.mem, far, len);
 }
 
+/* The network marks what the peer sends. */
+static void mark(bool on)
+{
+	const int tos = on ? IPTOS_ECN_CE : IPTOS_ECN_NOT_ECT;
+	assert_int_equal(setsockopt(peer.fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos)), 0);
+}
+
 /* The network marks a response: the side that asks, and so decides how much comes, asks for less.
  */
 static void marked_response(void **state)
 {
 	(void)state;
-	const int marks[] = { IPTOS_ECN_CE, IPTOS_ECN_NOT_ECT };
 	post_read(0, 2 * WINDOW * MTU, 1);
 	expect_request(0, 0, WINDOW * MTU);
-	for (size_t i = 0; i < 2; i++) {
-		assert_int_equal(setsockopt(peer.fd, IPPROTO_IP, IP_TOS, &marks[i], sizeof(int)),
-				 0);
-		if (i == 0)
-			respond(0, ROCE_READ_RESPONSE_FIRST, 0);
-	}
+	mark(true);
+	respond(0, ROCE_READ_RESPONSE_FIRST, 0);
+	mark(false);
 	/* Without the mark there would be room for a request. */
 	const uint32_t some = WINDOW * 3 / 8;
 	for (uint32_t n = 1; n < some; n++) {
@@ -766,6 +769,25 @@ static void reader_not_ready(void **state)
 	expect_done(1, 2, RNIC_WC_SUCCESS);
 }
 
+/* A pause that the peer has asked for ends, and the window is full of a READ before it: the timer
+ * watches over that. */
+static void window_is_full_after_a_pause(void **state)
+{
+	(void)state;
+	const uint32_t packets = WINDOW - 24;
+	post_read(0, packets * MTU, 1);
+	post_send(2);
+	expect_request(0, 0, packets * MTU);
+	expect_packet(packets, ROCE_SEND_ONLY);
+	mark(true);
+	respond(0, ROCE_READ_RESPONSE_FIRST, 0);
+	mark(false);
+	answer(ROCE_RNR_NAK, packets, 1);
+	for (int i = 0; i < 3; i++)
+		expect_request(1, MTU, (packets - 1) * MTU);
+	assert_int_equal(side.num_sends, 0);
+}
+
 /* A response shows that the peer was ready for what is before it, so the number of RNR NAKs counts
  * anew; and it does not shorten the pause that the peer has asked for behind it. */
 static void reader_not_ready_limit(void **state)
@@ -1050,6 +1072,7 @@ int main(void)
 		CONNECTED(timer_asks_for_all),
 		CONNECTED(sequence_error),
 		CONNECTED(reader_not_ready),
+		CONNECTED(window_is_full_after_a_pause),
 		CONNECTED(reader_not_ready_limit),
 		CONNECTED(asks_for_no_ack_behind_a_read),
 		CONNECTED(refused_reads),

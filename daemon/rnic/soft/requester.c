@@ -463,6 +463,7 @@ void soft_requester_timer(struct soft_qp *qp)
 	rq->deadline = 0;
 	if (rq->not_ready_until) {
 		rq->not_ready_until = 0;
+		set_timer(rq, now); /* for READs before the request that had to wait */
 		soft_qp_busy(qp);
 		return;
 	}
