@@ -418,6 +418,10 @@ static void invalidated_by_the_peer(void **state)
 	struct roce_peer_packet p = kill_it(0, rnic_window_rkey(window), "done");
 	fix.side.hook = look_at_token;
 	respfix_post(&fix, &p);
+	/* As that of any SEND, the ACK waits for something that it can go with. */
+	soft_device_hear(soft_device_of(fix.side.rnic));
+	assert_false(soft_qp_of(fix.side.qp)->rs.ack_pending);
+	assert_true(soft_qp_of(fix.side.qp)->rs.ack_deadline != 0);
 	respfix_expect_ack(&fix, 0);
 	fix.side.hook = NULL;
 	assert_int_equal(key_in_callback, rnic_window_rkey(window));

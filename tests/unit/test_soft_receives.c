@@ -276,6 +276,22 @@ static void posted_in_init(void **state)
 	expect_recv(0, 1, RNIC_WC_SUCCESS, 1);
 }
 
+/* What was filled takes a place until the user is told of it. */
+static void posted_before_it_is_told(void **state)
+{
+	(void)state;
+	for (uint64_t id = 0; id < DEPTH; id++)
+		assert_int_equal(post(id, 64), 0);
+	for (uint32_t n = 0; n < DEPTH; n++)
+		send_text(n, "x");
+	soft_device_hear(soft_device_of(fix.side.rnic));
+	assert_int_equal(fix.side.num_recvs, 0);
+	assert_int_equal(post(DEPTH, 64), -ENOMEM);
+	respfix_expect_ack(&fix, DEPTH - 1);
+	expect_recv(DEPTH - 1, DEPTH - 1, RNIC_WC_SUCCESS, 1);
+	assert_int_equal(post(DEPTH, 64), 0);
+}
+
 static uint64_t next_id;
 
 static void post_again(struct rnic_side *side, const struct rnic_wc *wc)
@@ -386,6 +402,7 @@ int main(void)
 		TEST(what_may_be_posted),
 		TEST(the_rnics_own_buffers),
 		TEST(posted_in_init),
+		TEST(posted_before_it_is_told),
 		TEST(posted_in_the_callback),
 		TEST(deregistered),
 		TEST(destroyed),
