@@ -249,6 +249,13 @@ static void attributes(void **state)
 	assert_int_equal(attr.ah_attr.grh.hop_limit, 64);
 	assert_memory_equal(attr.ah_attr.grh.dgid.raw, peer.gid, 16);
 
+	/* Who may not read does not get the right, and the others get it with their limit. */
+	peer.reads_answered = 5;
+	assert_int_equal(verbs_attr_rtr(2, 7, &peer, &attr), mask | IBV_QP_ACCESS_FLAGS);
+	assert_int_equal(attr.max_dest_rd_atomic, 5);
+	assert_int_equal(attr.qp_access_flags,
+			 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+
 	struct rnic_qp_send_params params = { .sq_psn = 0x654321, .retry_ms = 300, .rnr_retry = 7 };
 	mask = verbs_attr_rts(&params, false, &attr);
 	assert_int_equal(mask, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
@@ -258,6 +265,10 @@ static void attributes(void **state)
 	assert_int_equal(attr.timeout, 14);
 	assert_int_equal(attr.retry_cnt, 7);
 	assert_int_equal(attr.rnr_retry, 7);
+	assert_int_equal(attr.max_rd_atomic, 1);
+	params.reads_asked = 9;
+	assert_int_equal(verbs_attr_rts(&params, false, &attr), mask);
+	assert_int_equal(attr.max_rd_atomic, 9);
 }
 
 static void statuses(void **state)
@@ -269,8 +280,9 @@ static void statuses(void **state)
 	assert_int_equal(verbs_wc_status(IBV_WC_REM_INV_REQ_ERR), RNIC_WC_REM_INV_REQ_ERR);
 	assert_int_equal(verbs_wc_status(IBV_WC_REM_OP_ERR), RNIC_WC_REM_OP_ERR);
 	assert_int_equal(verbs_wc_status(IBV_WC_RETRY_EXC_ERR), RNIC_WC_RETRY_EXC_ERR);
-	assert_int_equal(verbs_wc_status(IBV_WC_BAD_RESP_ERR), RNIC_WC_BAD_RESP_ERR);
 	assert_int_equal(verbs_wc_status(IBV_WC_RNR_RETRY_EXC_ERR), RNIC_WC_RNR_RETRY_EXC_ERR);
+	assert_int_equal(verbs_wc_status(IBV_WC_BAD_RESP_ERR), RNIC_WC_BAD_RESP_ERR);
+	assert_int_equal(verbs_wc_status(IBV_WC_MW_BIND_ERR), RNIC_WC_LOC_PROT_ERR);
 	assert_int_equal(verbs_wc_status(IBV_WC_WR_FLUSH_ERR), RNIC_WC_WR_FLUSH_ERR);
 	assert_int_equal(verbs_wc_status(IBV_WC_FATAL_ERR), RNIC_WC_GENERAL_ERR);
 	assert_int_equal(verbs_wc_status((enum ibv_wc_status)999), RNIC_WC_GENERAL_ERR);

@@ -14,25 +14,51 @@ struct batch {
 	bool failed, heard;
 };
 
-static void take_recv(struct verbs_qp *qp, const struct ibv_wc *wc, struct batch *batch)
+/* A buffer of ours. @return whether the user is told: of errors once, when all has come back */
+static bool take_own_buffer(struct verbs_qp *qp, const struct ibv_wc *wc, uint64_t buffer,
+			    struct batch *batch, struct rnic_wc *told)
 {
-	uint64_t buffer = wc->wr_id & ~VERBS_RECV_BIT;
-	if (qp->recvs_out == 0 || buffer >= qp->recv_depth)
-		return;
-	qp->recvs_out--;
-	if (wc->status != IBV_WC_SUCCESS) {
-		batch->failed = true; /* reported once, when all requests have come back */
-		return;
-	}
-	uint32_t length = wc->byte_len < qp->params.recv_size ? wc->byte_len : qp->params.recv_size;
-	batch->heard = true;
+	if (wc->status != IBV_WC_SUCCESS)
+		return false;
 	batch->buffers[batch->num_buffers++] = (uint32_t)buffer;
-	batch->wcs[batch->num++] =
-		(struct rnic_wc){ .is_recv = true,
-				  .status = RNIC_WC_SUCCESS,
-				  .data = qp->recv.mem + buffer * qp->params.recv_size,
-				  .length = length };
-	qp->rx_bytes += length;
+	told->data = qp->recv.mem + buffer * qp->params.recv_size;
+	told->length = wc->byte_len < qp->params.recv_size ? wc->byte_len : qp->params.recv_size;
+	return true;
+}
+
+static bool take_user_buffer(struct verbs_qp *qp, const struct ibv_wc *wc, uint64_t buffer,
+			     struct rnic_wc *told)
+{
+	const struct verbs_buffer *from = &qp->buffers[buffer];
+	told->wr_id = from->wr_id;
+	told->data = from->addr;
+	if (wc->status == IBV_WC_SUCCESS)
+		told->length = wc->byte_len < from->length ? wc->byte_len : from->length;
+	return true;
+}
+
+static void take_recv(struct verbs_qp *qp, struct ibv_wc *wc, struct batch *batch)
+{
+	struct rnic_wc told = { .is_recv = true };
+	uint64_t buffer = verbs_recv_take(qp, wc->wr_id);
+	if (buffer == UINT64_MAX)
+		return;
+	if (wc->status == IBV_WC_SUCCESS && wc->wc_flags & qp->dev->invalidated) {
+		told.invalidated = true;
+		told.invalidated_rkey = wc->invalidated_rkey;
+		/* Not every device looks whose window it is. */
+		if (!verbs_window_gone(qp, wc->invalidated_rkey))
+			wc->status = IBV_WC_LOC_ACCESS_ERR;
+	}
+	if (wc->status != IBV_WC_SUCCESS)
+		batch->failed = true;
+	else
+		batch->heard = true;
+	told.status = verbs_wc_status(wc->status);
+	if (qp->params.user_receives ? take_user_buffer(qp, wc, buffer, &told)
+				     : take_own_buffer(qp, wc, buffer, batch, &told))
+		batch->wcs[batch->num++] = told;
+	qp->rx_bytes += told.length;
 }
 
 static void take_send(struct verbs_qp *qp, const struct ibv_wc *wc, struct batch *batch)
@@ -40,10 +66,12 @@ static void take_send(struct verbs_qp *qp, const struct ibv_wc *wc, struct batch
 	const struct verbs_slot *slot = verbs_sendq_retire(&qp->sendq, wc->wr_id);
 	if (!slot)
 		return;
-	batch->heard |= wc->status == IBV_WC_SUCCESS;
 	if (wc->status != IBV_WC_SUCCESS)
 		batch->failed = true;
-	else if (!slot->wanted)
+	if (slot->own) /* the device did that without the peer */
+		return;
+	batch->heard |= wc->status == IBV_WC_SUCCESS;
+	if (wc->status == IBV_WC_SUCCESS && !slot->wanted)
 		return;
 	enum rnic_wc_status status = verbs_wc_status(wc->status);
 	if (qp->given_up && status == RNIC_WC_WR_FLUSH_ERR) {
@@ -62,23 +90,35 @@ static void tell(struct verbs_qp *qp, const struct rnic_wc *wcs, size_t num)
 	qp->telling = false;
 }
 
+static void add(struct verbs_qp *qp, struct batch *batch, struct rnic_wc wc)
+{
+	wc.status = RNIC_WC_WR_FLUSH_ERR;
+	batch->wcs[batch->num++] = wc;
+	if (batch->num < BATCH)
+		return;
+	tell(qp, batch->wcs, batch->num);
+	batch->num = 0;
+}
+
 /** Complete everything outstanding without the device, and then give the completion that reports
  * ERR. */
 static void end_all(struct verbs_qp *qp)
 {
-	struct rnic_wc wcs[BATCH];
-	size_t num = 0;
+	struct batch batch = { .num = 0 };
+	const struct verbs_buffer *buffer;
 	while (qp->sendq.tail < qp->sendq.head && !qp->dead) {
 		const struct verbs_slot *slot = verbs_sendq_retire(&qp->sendq, qp->sendq.tail);
-		wcs[num++] =
-			(struct rnic_wc){ .status = RNIC_WC_WR_FLUSH_ERR, .wr_id = slot->wr_id };
-		if (num == BATCH) {
-			tell(qp, wcs, num);
-			num = 0;
-		}
+		if (!slot->own)
+			add(qp, &batch, (struct rnic_wc){ .wr_id = slot->wr_id });
 	}
-	tell(qp, wcs, num);
-	tell(qp, &(struct rnic_wc){ .is_recv = true, .status = RNIC_WC_WR_FLUSH_ERR }, 1);
+	while (!qp->dead && (buffer = verbs_recv_oldest(qp))) {
+		qp->recvs_out--;
+		add(qp, &batch,
+		    (struct rnic_wc){
+			    .is_recv = true, .wr_id = buffer->wr_id, .data = buffer->addr });
+	}
+	add(qp, &batch, (struct rnic_wc){ .is_recv = true });
+	tell(qp, batch.wcs, batch.num);
 	if (qp->dead)
 		return;
 	qp->ended = true;
@@ -111,10 +151,11 @@ bool verbs_qp_poll(struct verbs_qp *qp)
 	if (batch.failed || n < 0)
 		verbs_qp_fail(qp);
 	qp->end_now |= n < 0;
+	verbs_window_settle(qp);
 	tell(qp, batch.wcs, batch.num);
 	if (qp->dead)
 		return false;
-	if (qp->state != VERBS_QP_ERR && verbs_qp_post_recvs(qp, batch.buffers, batch.num_buffers))
+	if (qp->state != VERBS_QP_ERR && verbs_recv_post_own(qp, batch.buffers, batch.num_buffers))
 		verbs_qp_fail(qp);
 	if (n < BATCH && end_is_due(qp))
 		end_all(qp);

@@ -21,8 +21,12 @@
 /* How many events may wait to be acknowledged to libibverbs. */
 #define MAX_UNACKED 1024
 
-/* How rdma_rxe is recognized. With a retry count of 7 it repeats forever. */
+/* How rdma_rxe is recognized. With a retry count of 7 it repeats forever. It looks whether a peer's
+ * request lies in the region of a window, and not whether it lies in the window (6.12). */
 #define RXE_VENDOR_ID 0xFFFFFF
+/* rdma_rxe gives programs the number that the flag has inside the kernel. Of a reliable connection
+ * it means nothing else. */
+#define RXE_WITH_INV (1u << 2)
 
 int verbs_result(int result)
 {
@@ -337,6 +341,20 @@ static int find_device(struct verbs_device *dev, const char *ibdev, char *ret_er
 	return error;
 }
 
+static uint8_t clamped(int reads)
+{
+	return (uint8_t)(reads < 0 ? 0 : reads > UINT8_MAX ? UINT8_MAX : reads);
+}
+
+static void tell_abilities(struct verbs_device *dev)
+{
+	struct rnic_info *info = &dev->base.info;
+	info->max_reads_answered = clamped(dev->attr.max_qp_rd_atom);
+	info->max_reads_asked = clamped(dev->attr.max_qp_init_rd_atom);
+	info->windows = dev->attr.device_cap_flags &
+			(IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B);
+}
+
 static int check_port(struct verbs_device *dev, char *ret_error)
 {
 	struct ibv_port_attr port;
@@ -357,8 +375,11 @@ static int check_port(struct verbs_device *dev, char *ret_error)
 			 dev->base.info.name);
 		return -EPROTONOSUPPORT;
 	}
-	dev->endless = dev->attr.vendor_id == RXE_VENDOR_ID;
+	const bool is_rxe = dev->attr.vendor_id == RXE_VENDOR_ID;
+	dev->endless = dev->windows_leak = is_rxe;
+	dev->invalidated = IBV_WC_WITH_INV | (is_rxe ? RXE_WITH_INV : 0);
 	dev->starts_anywhere = verbs_mr_may_start_anywhere(dev->context->device->ibdev_path);
+	tell_abilities(dev);
 	return 0;
 }
 
@@ -477,7 +498,7 @@ static void device_free(struct verbs_device *dev)
 static void verbs_close(struct rnic *rnic)
 {
 	struct verbs_device *dev = verbs_device_of(rnic);
-	assert(dev->mrs == 0 && dev->pds == 0);
+	assert(dev->mrs == 0 && dev->pds == 0 && dev->windows == 0);
 	if (dev->running)
 		dev->base.closed = true;
 	else
@@ -504,12 +525,17 @@ const struct rnic_backend rnic_verbs_backend = {
 	.pd_free = verbs_pd_free,
 	.mr_register = verbs_mr_register,
 	.mr_deregister = verbs_mr_deregister,
+	.window_new = verbs_window_new,
+	.window_free = verbs_window_free,
+	.window_bind = verbs_window_bind,
+	.window_invalidate = verbs_window_invalidate,
 	.qp_create = verbs_qp_create,
 	.qp_connect = verbs_qp_connect,
 	.qp_start = verbs_qp_start,
 	.qp_set_retry = verbs_watch_set_retry,
 	.qp_error = verbs_qp_user_error,
 	.qp_destroy = verbs_qp_destroy,
-	.post_send = verbs_qp_post_send,
+	.post_send = verbs_post_send,
+	.post_recv = verbs_recv_post,
 	.qp_get_stats = verbs_qp_get_stats,
 };

@@ -9,9 +9,12 @@
  *   explain.c     why a device cannot be used, and what to do
  *   counters.c    the kernel's counters
  *   mr.c          protection domains and memory regions
+ *   window.c      memory windows
  *   attrs.c       attributes of QPs
  *   qp.c          how a QP begins, changes and ends
+ *   post.c        sending: work requests
  *   sendq.c       places of the send queue
+ *   recv.c        receive buffers, ours and those of the user
  *   completion.c  work completions
  *   watch.c       whether requests of a QP complete in time
  *   reaper.c      destroying objects of a device
@@ -25,6 +28,7 @@
 #define SMCRD_RNIC_VERBS_INTERNAL_H
 
 #include <infiniband/verbs.h>
+#include <uthash.h>
 
 #include "daemon/rnic/backend.h"
 #include "daemon/rnic/netdev.h"
@@ -125,6 +129,7 @@ void verbs_counters_subtract(struct rnic_stats *stats, const struct rnic_stats *
 struct verbs_slot {
 	uint64_t wr_id; /* wr_id of the user */
 	bool wanted;    /* the user wants a completion on success too */
+	bool own;       /* the user did not post it, and is never told of it */
 };
 
 /**
@@ -143,6 +148,8 @@ void verbs_sendq_free(struct verbs_sendq *sendq);
 uint32_t verbs_sendq_room(const struct verbs_sendq *sendq);
 /** Take the next place. @return its sequence number */
 uint64_t verbs_sendq_push(struct verbs_sendq *sendq, uint64_t wr_id, bool wanted);
+/** Take the next place for a request that the user did not post. */
+uint64_t verbs_sendq_push_own(struct verbs_sendq *sendq);
 /** Give back the last `n` places, whose requests the device has not taken. */
 void verbs_sendq_unpush(struct verbs_sendq *sendq, size_t n);
 /** Request `seq` and those before it are done. @return the slot, or NULL: it was not outstanding */
@@ -160,6 +167,8 @@ struct verbs_device {
 	struct ibv_device_attr attr;
 	uint8_t gid_index[RNIC_MAX_GIDS]; /* of info.gids, in the port's table */
 	bool endless;                     /* a retry count of 7 means forever */
+	unsigned int invalidated;         /* wc_flags of a SEND that has invalidated a token */
+	bool windows_leak;                /* a window lets peers reach all of its region */
 	bool starts_anywhere;             /* peers may be told another address of a region */
 	uint32_t inline_wanted;           /* RNIC_MAX_INLINE; tests use less */
 	struct rnic_stats before;
@@ -169,9 +178,10 @@ struct verbs_device {
 	bool running; /* inside a run: callbacks may be on the stack */
 	bool fatal;   /* the device is lost, and gives no completions any more */
 	bool leaving; /* nothing is destroyed any more: rnic_leave() */
-	unsigned int pds, mrs;
-	struct verbs_qp *qps; /* with destroyed ones until the end of the run */
-	bool untidy;          /* there are destroyed ones */
+	unsigned int pds, mrs, windows;
+	struct verbs_mr *regions; /* hash by lkey */
+	struct verbs_qp *qps;     /* with destroyed ones until the end of the run */
+	bool untidy;              /* there are destroyed ones */
 };
 
 static inline struct verbs_device *verbs_device_of(const struct rnic *rnic)
@@ -199,7 +209,13 @@ struct verbs_mr {
 	struct rnic_mr base;
 	struct verbs_pd *pd;
 	struct ibv_mr *mr;
+	uint8_t *addr;
+	size_t len;
+	unsigned int access;
+	struct ibv_mr *for_windows;   /* the same memory as windows are bound to it, or NULL */
+	struct verbs_window *windows; /* those that the device may have bound to it */
 	struct verbs_job free;
+	UT_hash_handle hh;
 };
 
 int verbs_pd_alloc(struct rnic *rnic, struct rnic_pd **ret_pd);
@@ -207,6 +223,15 @@ void verbs_pd_free(struct rnic_pd *pd);
 int verbs_mr_register(struct rnic_pd *pd, void *addr, size_t len, unsigned int access,
 		      struct rnic_mr **ret_mr);
 void verbs_mr_deregister(struct rnic_mr *mr);
+/** RNIC_ACCESS_* as libibverbs has them. */
+int verbs_access(unsigned int access);
+/** Register a part of a region, which peers know by `vaddr`, once more for windows: so the region's
+ * own keys need not allow windows, and those of the part give peers no right. @return NULL with
+ * errno set */
+struct ibv_mr *verbs_mr_part(const struct verbs_mr *mr, uint64_t vaddr, const void *addr,
+			     size_t len);
+/** The same for the whole region, once. */
+struct ibv_mr *verbs_mr_for_windows(struct verbs_mr *mr);
 /**
  * May regions of a device start at another address for peers than in the memory of this process?
  * Not with mlx4: the driver chooses the size of the device's pages by the memory's own address, and
@@ -214,6 +239,46 @@ void verbs_mr_deregister(struct rnic_mr *mr);
  * @param ibdev_path  ".../infiniband/DEV"
  */
 bool verbs_mr_may_start_anywhere(const char *ibdev_path);
+/** Do `len` bytes at `addr` lie in the region? */
+bool verbs_mr_contains(const struct verbs_mr *mr, const void *addr, size_t len);
+/** May a QP of `pd` receive into [addr, addr + len) with `lkey`? */
+bool verbs_mr_receives(struct verbs_device *dev, const struct verbs_pd *pd, uint32_t lkey,
+		       const void *addr, size_t len);
+
+/* ---- window.c */
+
+/**
+ * A memory window of type 2. The kernel object is another one when the first cannot be bound again:
+ * a queue pair or a region that goes takes it along. It belongs to what it was bound to last, even
+ * after its invalidation, because the device carries that out later.
+ */
+struct verbs_window {
+	struct rnic_window base;
+	struct verbs_pd *pd;
+	struct ibv_mw *mw;   /* NULL: made when it is bound */
+	struct ibv_mr *part; /* the memory that it is bound to alone, if dev->windows_leak */
+	struct verbs_qp *qp; /* bound last for this one, or NULL */
+	struct verbs_mr *mr; /* and to this one */
+	bool bound;          /* the token is not invalidated */
+	bool freed;          /* freed by the user while the device has a request about it */
+	uint64_t seq;        /* of the last such request in the send queue of `qp` */
+	UT_hash_handle hh;   /* of qp->windows, by the token */
+	struct verbs_window *prev, *next; /* of mr->windows */
+};
+
+int verbs_window_new(struct rnic_pd *pd, struct rnic_window **ret_window);
+void verbs_window_free(struct rnic_window *window);
+int verbs_window_bind(struct rnic_window *window, struct rnic_qp *qp, struct rnic_mr *mr,
+		      const void *addr, size_t len, unsigned int access);
+int verbs_window_invalidate(struct rnic_window *window, struct rnic_qp *qp);
+/** The peer's SEND has invalidated a token. @return false: it is not one of this QP's windows */
+bool verbs_window_gone(struct verbs_qp *qp, uint32_t rkey);
+/** Requests of the QP are done: free the windows that waited for that. */
+void verbs_window_settle(struct verbs_qp *qp);
+/** Unbind, at once, all windows that the device may have bound for a QP that ends, or to a region.
+ */
+void verbs_window_drop_qp(struct verbs_qp *qp);
+void verbs_window_drop_mr(struct verbs_mr *mr);
 
 /* ---- qp.c */
 
@@ -230,6 +295,13 @@ struct verbs_memory {
 	struct ibv_mr *mr;
 };
 
+/** A receive buffer that the user has posted. */
+struct verbs_buffer {
+	uint64_t wr_id;
+	const uint8_t *addr;
+	uint32_t length;
+};
+
 struct verbs_qp {
 	struct rnic_qp base;
 	struct verbs_device *dev;
@@ -241,14 +313,20 @@ struct verbs_qp {
 
 	struct verbs_sendq sendq;
 	struct ibv_send_wr *send_wrs; /* scratch of one call */
-	struct ibv_sge *send_sges;
+	struct ibv_sge *send_sges;    /* max_sge for each */
+	unsigned int max_sge;         /* at least RNIC_FEW_SGE */
 	uint32_t max_inline;
 	struct verbs_memory
 		bounce; /* for inline data that the device does not take, one place per slot */
 
-	unsigned int recv_depth; /* at most what the device allows */
-	unsigned int recvs_out;  /* receives that have not completed */
-	struct verbs_memory recv;
+	unsigned int recv_depth;      /* at most what the device allows */
+	unsigned int recvs_out;       /* receives that have not completed */
+	struct verbs_memory recv;     /* unless the user posts receives */
+	struct verbs_buffer *buffers; /* ring of those that the user has posted, */
+	uint64_t buffer_head;         /* and the number of the next one */
+
+	struct verbs_window *windows; /* hash of those bound last for this QP, by token */
+	bool windows_wait;            /* some are to be freed when requests are done */
 
 	bool armed;              /* the completion queue will raise an event */
 	bool ready;              /* it may have completions */
@@ -287,14 +365,41 @@ int verbs_qp_connect(struct rnic_qp *qp, const struct rnic_qp_peer *peer);
 int verbs_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
 void verbs_qp_user_error(struct rnic_qp *qp);
 void verbs_qp_destroy(struct rnic_qp *qp);
-int verbs_qp_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);
 void verbs_qp_get_stats(const struct rnic_qp *qp, struct rnic_qp_stats *ret_stats);
 
 /** Go to ERR, for any cause. The device flushes outstanding requests. */
 void verbs_qp_fail(struct verbs_qp *qp);
-/** Post `n` receive buffers (again). */
-int verbs_qp_post_recvs(struct verbs_qp *qp, const uint32_t *buffers, unsigned int n);
 void verbs_qp_free(struct verbs_qp *qp);
+/** Get memory for the device. @return 0 or a negative errno */
+int verbs_memory_alloc(struct verbs_memory *memory, struct ibv_pd *pd, size_t len);
+
+/* ---- post.c */
+
+int verbs_post_init(struct verbs_qp *qp);
+void verbs_post_free(struct verbs_qp *qp);
+int verbs_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);
+/** Why the QP would not take `n` requests now. @return 0 or the error of rnic_post_send() */
+int verbs_post_refusal(const struct verbs_qp *qp, size_t n);
+/** Post a request of which the user is not told. @return as rnic_post_send(); `ret_seq`: its place
+ * in the send queue */
+int verbs_post_own(struct verbs_qp *qp, struct ibv_send_wr *wr, uint64_t *ret_seq);
+
+/* ---- recv.c */
+
+/** Work request ids: those of receives have the number of the buffer. */
+#define VERBS_RECV_BIT (UINT64_C(1) << 63)
+
+int verbs_recv_init(struct verbs_qp *qp);
+void verbs_recv_free(struct verbs_qp *qp);
+/** Post the first receive buffers, if the RNIC posts them. */
+int verbs_recv_start(struct verbs_qp *qp);
+/** Post `n` receive buffers of ours (again). */
+int verbs_recv_post_own(struct verbs_qp *qp, const uint32_t *buffers, unsigned int n);
+int verbs_recv_post(struct rnic_qp *qp, const struct rnic_recv_wr *wr, size_t n);
+/** The device gives a receive buffer back. @return its number; UINT64_MAX: it was not posted */
+uint64_t verbs_recv_take(struct verbs_qp *qp, uint64_t wr_id);
+/** The user's buffer that comes back next, or NULL. */
+const struct verbs_buffer *verbs_recv_oldest(const struct verbs_qp *qp);
 
 /* ---- watch.c */
 
@@ -311,9 +416,6 @@ void verbs_watch_set_retry(struct rnic_qp *qp, unsigned int retry_ms);
 void verbs_watch_posted(struct verbs_qp *qp);
 
 /* ---- completion.c */
-
-/** Work request ids: those of receives have the number of the buffer. */
-#define VERBS_RECV_BIT (UINT64_C(1) << 63)
 
 /** Take one batch from the completion queue and give it to the user. @return true if there may be
  * more */

@@ -31,6 +31,8 @@ static void free_pd(void *arg)
 static void free_mr(void *arg)
 {
 	struct verbs_mr *mr = arg;
+	if (mr->for_windows)
+		ibv_dereg_mr(mr->for_windows);
 	ibv_dereg_mr(mr->mr);
 	free(mr);
 }
@@ -98,16 +100,25 @@ static struct ibv_mr *register_with(struct verbs_device *dev, struct ibv_pd *pd,
 	return mr;
 }
 
+int verbs_access(unsigned int access)
+{
+	return (access & RNIC_ACCESS_LOCAL_WRITE ? IBV_ACCESS_LOCAL_WRITE : 0) |
+	       (access & RNIC_ACCESS_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0) |
+	       (access & RNIC_ACCESS_REMOTE_READ ? IBV_ACCESS_REMOTE_READ : 0);
+}
+
 int verbs_mr_register(struct rnic_pd *base, void *addr, size_t len, unsigned int access,
 		      struct rnic_mr **ret_mr)
 {
 	struct verbs_device *dev = verbs_device_of(base->rnic);
 	uint64_t vaddr;
 	struct verbs_mr *mr = calloc(1, sizeof(*mr));
-	int flags = (access & RNIC_ACCESS_LOCAL_WRITE ? IBV_ACCESS_LOCAL_WRITE : 0) |
-		    (access & RNIC_ACCESS_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0);
+	int flags = verbs_access(access);
 	if (!mr)
 		return -ENOMEM;
+	mr->addr = addr;
+	mr->len = len;
+	mr->access = access;
 	mr->pd = (struct verbs_pd *)base;
 	mr->free = (struct verbs_job){ .run = free_mr, .arg = mr };
 	mr->mr = register_with(dev, mr->pd->pd, addr, len, flags, &vaddr);
@@ -117,6 +128,7 @@ int verbs_mr_register(struct rnic_pd *base, void *addr, size_t len, unsigned int
 		return error;
 	}
 	mr->base = (struct rnic_mr){ base->rnic, mr->mr->lkey, mr->mr->rkey, vaddr };
+	HASH_ADD(hh, dev->regions, base.lkey, sizeof(mr->base.lkey), mr);
 	dev->mrs++;
 	*ret_mr = &mr->base;
 	return 0;
@@ -125,12 +137,44 @@ int verbs_mr_register(struct rnic_pd *base, void *addr, size_t len, unsigned int
 void verbs_mr_deregister(struct rnic_mr *base)
 {
 	struct verbs_mr *mr = (struct verbs_mr *)base;
-	verbs_device_of(base->rnic)->mrs--;
+	struct verbs_device *dev = verbs_device_of(base->rnic);
+	dev->mrs--;
+	HASH_DEL(dev->regions, mr);
+	verbs_window_drop_mr(mr); /* the kernel keeps a region that has windows */
 	/* If a queue pair exists that could still use the memory, free it at once: nothing may
 	 * reach it when this returns.
 	 */
-	if (mr->pd->qps > 0 && !verbs_device_of(base->rnic)->leaving)
+	if (mr->pd->qps > 0 && !dev->leaving)
 		free_mr(mr);
 	else
 		give_back(base->rnic, &mr->free);
+}
+
+struct ibv_mr *verbs_mr_part(const struct verbs_mr *mr, uint64_t vaddr, const void *addr,
+			     size_t len)
+{
+	int flags = IBV_ACCESS_MW_BIND | verbs_access(mr->access & RNIC_ACCESS_LOCAL_WRITE);
+	return ibv_reg_mr_iova(mr->pd->pd, (void *)(uintptr_t)addr, len, vaddr, flags);
+}
+
+struct ibv_mr *verbs_mr_for_windows(struct verbs_mr *mr)
+{
+	if (!mr->for_windows)
+		mr->for_windows = verbs_mr_part(mr, mr->base.vaddr, mr->addr, mr->len);
+	return mr->for_windows;
+}
+
+bool verbs_mr_contains(const struct verbs_mr *mr, const void *addr, size_t len)
+{
+	uintptr_t at = (uintptr_t)addr, start = (uintptr_t)mr->addr;
+	return at >= start && len <= mr->len && at - start <= mr->len - len;
+}
+
+bool verbs_mr_receives(struct verbs_device *dev, const struct verbs_pd *pd, uint32_t lkey,
+		       const void *addr, size_t len)
+{
+	const struct verbs_mr *mr;
+	HASH_FIND(hh, dev->regions, &lkey, sizeof(lkey), mr);
+	return mr && mr->pd == pd && mr->access & RNIC_ACCESS_LOCAL_WRITE &&
+	       !(mr->access & RNIC_ACCESS_REMOTE_WRITE) && verbs_mr_contains(mr, addr, len);
 }

@@ -8,8 +8,7 @@
 
 #include "daemon/rnic/verbs/internal.h"
 
-#define PAGE       4096
-#define RECV_CHUNK 64
+#define PAGE 4096
 
 /* In ERR a device flushes outstanding requests at once; this is for devices that do not. */
 static const struct timeval flush_patience = { 2, 0 };
@@ -23,7 +22,7 @@ static void on_end_timer(evutil_socket_t fd, short what, void *arg)
 	verbs_device_kick(qp->dev);
 }
 
-static int memory_alloc(struct verbs_memory *memory, struct ibv_pd *pd, size_t len)
+int verbs_memory_alloc(struct verbs_memory *memory, struct ibv_pd *pd, size_t len)
 {
 	len = (len + PAGE - 1) / PAGE * PAGE;
 	memory->mem = aligned_alloc(PAGE, len);
@@ -34,51 +33,20 @@ static int memory_alloc(struct verbs_memory *memory, struct ibv_pd *pd, size_t l
 	return memory->mr ? 0 : -errno;
 }
 
-int verbs_qp_post_recvs(struct verbs_qp *qp, const uint32_t *buffers, unsigned int n)
-{
-	struct ibv_recv_wr wrs[RECV_CHUNK], *bad = NULL;
-	struct ibv_sge sges[RECV_CHUNK];
-	assert(n <= RECV_CHUNK);
-	for (unsigned int i = 0; i < n; i++) {
-		uint8_t *at = qp->recv.mem + (size_t)buffers[i] * qp->params.recv_size;
-		sges[i] =
-			(struct ibv_sge){ (uintptr_t)at, qp->params.recv_size, qp->recv.mr->lkey };
-		wrs[i] = (struct ibv_recv_wr){ .wr_id = VERBS_RECV_BIT | buffers[i],
-					       .next = i + 1 < n ? &wrs[i + 1] : NULL,
-					       .sg_list = &sges[i],
-					       .num_sge = 1 };
-	}
-	int error = n > 0 ? verbs_result(ibv_post_recv(qp->qp, wrs, &bad)) : 0;
-	qp->recvs_out += error ? (unsigned int)(bad ? bad - wrs : 0) : n;
-	return error;
-}
-
-static int post_all_recvs(struct verbs_qp *qp)
-{
-	uint32_t buffers[RECV_CHUNK];
-	for (uint32_t at = 0; at < qp->recv_depth;) {
-		unsigned int n = 0;
-		while (n < RECV_CHUNK && at < qp->recv_depth)
-			buffers[n++] = at++;
-		int error = verbs_qp_post_recvs(qp, buffers, n);
-		if (error)
-			return error;
-	}
-	return 0;
-}
-
-/* Both queues must fit the limits of the device; fewer receive buffers are acceptable. */
+/* Both queues must fit the limits of the device; fewer receive buffers of ours are acceptable. */
 static int choose_depths(struct verbs_qp *qp)
 {
 	const struct ibv_device_attr *attr = &qp->dev->attr;
 	uint32_t max_wr = (uint32_t)attr->max_qp_wr, max_cqe = (uint32_t)attr->max_cqe;
 	uint32_t send_depth = qp->params.send_depth;
+	qp->max_sge = qp->params.max_sge > RNIC_FEW_SGE ? qp->params.max_sge : RNIC_FEW_SGE;
 	qp->recv_depth = qp->params.recv_depth < max_wr ? qp->params.recv_depth : max_wr;
-	if (send_depth > max_wr || send_depth >= max_cqe)
+	if (send_depth > max_wr || send_depth >= max_cqe || qp->max_sge > (uint32_t)attr->max_sge)
 		return -EINVAL;
 	if (qp->recv_depth > max_cqe - send_depth)
 		qp->recv_depth = max_cqe - send_depth;
-	return 0;
+	/* A user counts on the places that it has asked for. */
+	return qp->params.user_receives && qp->recv_depth < qp->params.recv_depth ? -EINVAL : 0;
 }
 
 static int create_objects(struct verbs_qp *qp)
@@ -94,7 +62,7 @@ static int create_objects(struct verbs_qp *qp)
 		.recv_cq = qp->cq,
 		.cap = { .max_send_wr = qp->params.send_depth,
 			 .max_recv_wr = qp->recv_depth,
-			 .max_send_sge = RNIC_MAX_SGE,
+			 .max_send_sge = qp->max_sge,
 			 .max_recv_sge = 1,
 			 .max_inline_data = dev->inline_wanted },
 		.qp_type = IBV_QPT_RC, /* GEN-2 */
@@ -115,20 +83,14 @@ static int create_objects(struct verbs_qp *qp)
 
 static int alloc_memory(struct verbs_qp *qp)
 {
-	uint32_t depth = qp->params.send_depth;
-	qp->send_wrs = calloc(depth, sizeof(*qp->send_wrs));
-	qp->send_sges = calloc((size_t)depth * RNIC_MAX_SGE, sizeof(*qp->send_sges));
 	qp->end_timer = evtimer_new(qp->dev->base.params.base, on_end_timer, qp);
-	if (!qp->send_wrs || !qp->send_sges || !qp->end_timer)
+	if (!qp->end_timer)
 		return -ENOMEM;
 	int error = verbs_watch_init(qp);
 	if (!error)
-		error = verbs_sendq_init(&qp->sendq, depth);
+		error = verbs_post_init(qp);
 	if (!error)
-		error = memory_alloc(&qp->recv, qp->pd->pd,
-				     (size_t)qp->recv_depth * qp->params.recv_size);
-	if (!error && qp->max_inline < RNIC_MAX_INLINE)
-		error = memory_alloc(&qp->bounce, qp->pd->pd, (size_t)depth * RNIC_MAX_INLINE);
+		error = verbs_recv_init(qp);
 	return error;
 }
 
@@ -138,7 +100,7 @@ static int make_ready(struct verbs_qp *qp)
 	int mask = verbs_attr_init(qp->dev->base.info.port, &attr);
 	int error = verbs_result(ibv_modify_qp(qp->qp, &attr, mask));
 	if (!error)
-		error = post_all_recvs(qp);
+		error = verbs_recv_start(qp);
 	if (error)
 		return error;
 	verbs_qp_arm(qp);
@@ -163,11 +125,8 @@ static void release_objects(void *arg)
 static void free_memory(void *arg)
 {
 	struct verbs_qp *qp = arg;
-	free(qp->bounce.mem);
-	free(qp->recv.mem);
-	verbs_sendq_free(&qp->sendq);
-	free(qp->send_wrs);
-	free(qp->send_sges);
+	verbs_post_free(qp);
+	verbs_recv_free(qp);
 	free(qp);
 }
 
@@ -373,8 +332,10 @@ void verbs_qp_destroy(struct rnic_qp *base)
 	struct verbs_device *dev = qp->dev;
 	unset_neighbour(qp);
 	qp->left = dev->leaving && qp->state != VERBS_QP_ERR;
-	if (!qp->left)
+	if (!qp->left) {
 		stop_device(qp);
+		verbs_window_drop_qp(qp); /* the kernel keeps a QP that has windows */
+	}
 	event_del(qp->end_timer);
 	event_del(qp->watch);
 	qp->dead = true;
@@ -388,95 +349,6 @@ void verbs_qp_destroy(struct rnic_qp *base)
 		DL_DELETE(dev->qps, qp);
 		verbs_qp_free(qp);
 	}
-}
-
-/* ---- sending */
-
-static uint32_t total_length(const struct rnic_send_wr *wr)
-{
-	uint32_t length = 0;
-	for (unsigned int i = 0; i < wr->num_sge; i++)
-		length += wr->sge[i].length;
-	return length;
-}
-
-/* Inline data that the device does not take are copied to the slot's place in registered memory. */
-static void bounce(struct verbs_qp *qp, uint64_t seq, const struct rnic_send_wr *wr,
-		   struct ibv_sge *sge)
-{
-	uint8_t *place = qp->bounce.mem + seq % qp->sendq.depth * RNIC_MAX_INLINE;
-	uint32_t length = 0;
-	for (unsigned int i = 0; i < wr->num_sge; i++) {
-		if (wr->sge[i].length > 0)
-			memcpy(place + length, wr->sge[i].addr, wr->sge[i].length);
-		length += wr->sge[i].length;
-	}
-	*sge = (struct ibv_sge){ (uintptr_t)place, length, qp->bounce.mr->lkey };
-}
-
-static void convert(struct verbs_qp *qp, uint64_t seq, const struct rnic_send_wr *wr,
-		    struct ibv_sge *sges, struct ibv_send_wr *ret)
-{
-	bool is_write = wr->opcode == RNIC_WR_RDMA_WRITE;
-	bool is_inline = wr->flags & RNIC_SEND_INLINE;
-	unsigned int flags = 0;
-	if (wr->flags & RNIC_SEND_SIGNALED)
-		flags |= IBV_SEND_SIGNALED;
-	if (wr->flags & RNIC_SEND_SOLICITED && !is_write)
-		flags |= IBV_SEND_SOLICITED;
-	*ret = (struct ibv_send_wr){ .wr_id = seq,
-				     .sg_list = sges,
-				     .num_sge = (int)wr->num_sge,
-				     .opcode = is_write ? IBV_WR_RDMA_WRITE : IBV_WR_SEND };
-	if (is_inline && total_length(wr) > qp->max_inline) {
-		bounce(qp, seq, wr, sges);
-		ret->num_sge = 1;
-	} else {
-		for (unsigned int i = 0; i < wr->num_sge; i++)
-			sges[i] = (struct ibv_sge){ (uintptr_t)wr->sge[i].addr, wr->sge[i].length,
-						    wr->sge[i].lkey };
-		if (is_inline)
-			flags |= IBV_SEND_INLINE;
-	}
-	ret->send_flags = flags;
-	if (is_write) {
-		ret->wr.rdma.remote_addr = wr->remote_addr;
-		ret->wr.rdma.rkey = wr->rkey;
-	}
-}
-
-int verbs_qp_post_send(struct rnic_qp *base, const struct rnic_send_wr *wr, size_t n)
-{
-	struct verbs_qp *qp = (struct verbs_qp *)base;
-	struct ibv_send_wr *bad = NULL;
-	uint64_t bytes = 0;
-	if (qp->state == VERBS_QP_ERR)
-		return -EIO;
-	if (qp->state != VERBS_QP_RTS)
-		return -ENOTCONN;
-	if (n > verbs_sendq_room(&qp->sendq))
-		return -ENOMEM;
-	if (n == 0)
-		return 0;
-	for (size_t i = 0; i < n; i++) {
-		uint64_t seq =
-			verbs_sendq_push(&qp->sendq, wr[i].wr_id, wr[i].flags & RNIC_SEND_SIGNALED);
-		convert(qp, seq, &wr[i], &qp->send_sges[i * RNIC_MAX_SGE], &qp->send_wrs[i]);
-		qp->send_wrs[i].next = i + 1 < n ? &qp->send_wrs[i + 1] : NULL;
-		bytes += total_length(&wr[i]);
-	}
-	qp->send_wrs[n - 1].send_flags |= IBV_SEND_SIGNALED; /* sendq.c */
-	int error = verbs_result(ibv_post_send(qp->qp, qp->send_wrs, &bad));
-	if (error && (!bad || bad == qp->send_wrs)) {
-		verbs_sendq_unpush(&qp->sendq, n);
-		return error;
-	}
-	/* Some requests were taken, which cannot be undone, so all of them are flushed. */
-	if (error)
-		verbs_qp_fail(qp);
-	verbs_watch_posted(qp);
-	qp->tx_bytes += bytes;
-	return 0;
 }
 
 void verbs_qp_get_stats(const struct rnic_qp *base, struct rnic_qp_stats *ret_stats)

@@ -24,7 +24,14 @@ uint32_t verbs_sendq_room(const struct verbs_sendq *sendq)
 
 uint64_t verbs_sendq_push(struct verbs_sendq *sendq, uint64_t wr_id, bool wanted)
 {
-	sendq->slots[sendq->head % sendq->depth] = (struct verbs_slot){ wr_id, wanted };
+	sendq->slots[sendq->head % sendq->depth] =
+		(struct verbs_slot){ .wr_id = wr_id, .wanted = wanted };
+	return sendq->head++;
+}
+
+uint64_t verbs_sendq_push_own(struct verbs_sendq *sendq)
+{
+	sendq->slots[sendq->head % sendq->depth] = (struct verbs_slot){ .own = true };
 	return sendq->head++;
 }
 
