@@ -576,12 +576,5 @@ int main(int argc, char **argv)
 		CONNECTED(addresses_change),
 		cmocka_unit_test(device_is_removed),
 	};
-	const size_t num_own = sizeof(own) / sizeof(own[0]);
-	struct CMUnitTest *tests = calloc(num_own + rnic_behaviour_num_tests, sizeof(*tests));
-	memcpy(tests, own, sizeof(own));
-	memcpy(tests + num_own, rnic_behaviour_tests, rnic_behaviour_num_tests * sizeof(*tests));
-	int failed = _cmocka_run_group_tests("verbs RNIC", tests,
-					     num_own + rnic_behaviour_num_tests, setup, teardown);
-	free(tests);
-	return failed;
+	return rnic_behaviour_run("verbs RNIC", own, sizeof(own) / sizeof(own[0]), setup, teardown);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PATIENCE 60000
+#define PATIENCE RNIC_BEHAVIOUR_PATIENCE
 #define QUIET    30
 
 struct event_base *behaviour_base;
@@ -16,20 +16,20 @@ struct rnic_side behaviour_a, behaviour_b;
 #define a behaviour_a
 #define b behaviour_b
 
-static void join(unsigned int retry_ms)
+void rnic_behaviour_join(unsigned int retry_ms, unsigned int rnr_retry)
 {
 	rnic_side_qp(&a, 64, 32, 8192);
 	rnic_side_qp(&b, 64, 32, 8192);
 	struct rnic_qp_peer peer_a = rnic_side_peer(&a, 0, 3);
 	struct rnic_qp_peer peer_b = rnic_side_peer(&b, 0, 3);
-	rnic_side_connect(&a, &peer_b, retry_ms, 7);
-	rnic_side_connect(&b, &peer_a, retry_ms, 7);
+	rnic_side_connect(&a, &peer_b, retry_ms, rnr_retry);
+	rnic_side_connect(&b, &peer_a, retry_ms, rnr_retry);
 }
 
 int rnic_behaviour_connect(void **state)
 {
 	(void)state;
-	join(4000);
+	rnic_behaviour_join(4000, 7);
 	return 0;
 }
 
@@ -42,7 +42,25 @@ int rnic_behaviour_disconnect(void **state)
 	rnic_side_forget(&b);
 	a.hook = b.hook = NULL;
 	a.psn = b.psn = 0x123456;
+	a.reads_asked = a.reads_answered = b.reads_asked = b.reads_answered = 0;
+	a.user_receives = b.user_receives = false;
+	a.max_sge = b.max_sge = 0;
 	return 0;
+}
+
+void rnic_behaviour_expect_done(struct rnic_side *side, size_t num_sends)
+{
+	assert_true(rnic_side_wait(behaviour_base, &side->num_sends, num_sends, PATIENCE));
+	assert_int_equal(side->num_sends, num_sends);
+	for (size_t i = 0; i < num_sends; i++)
+		assert_int_equal(side->sends[i].status, RNIC_WC_SUCCESS);
+}
+
+bool rnic_behaviour_is_rxe(const struct rnic_side *side)
+{
+	struct rnic_info info;
+	rnic_get_info(side->rnic, &info);
+	return info.kind == RNIC_VERBS && strncmp(info.name, "verbs:rxe", 9) == 0;
 }
 
 /* A WRITE, and a SEND behind it: when the message is received, the data are in memory. */
@@ -303,8 +321,7 @@ static void polled_in_callback(void **state)
 
 /* ---- the end of a queue pair */
 
-/* The QP has ended: all outstanding requests are reported, then the end, once. */
-static void expect_end(struct rnic_side *side, size_t num_sends)
+void rnic_behaviour_expect_end(struct rnic_side *side, size_t num_sends)
 {
 	assert_true(rnic_side_wait(behaviour_base, &side->recv_errors, 1, PATIENCE));
 	assert_int_equal(side->num_sends, num_sends);
@@ -324,7 +341,7 @@ static bool flush_five(void)
 	rnic_qp_error(a.qp);
 	assert_int_equal(a.num_sends, 0); /* callbacks come from the event loop only */
 	assert_int_equal(a.recv_errors, 0);
-	expect_end(&a, 5);
+	rnic_behaviour_expect_end(&a, 5);
 	for (uint64_t i = 0; i < 5; i++) {
 		assert_int_equal(a.sends[i].wr_id, i);
 		flushed |= a.sends[i].status != RNIC_WC_SUCCESS;
@@ -352,12 +369,12 @@ static void error_without_work(void **state)
 {
 	(void)state;
 	rnic_qp_error(a.qp);
-	expect_end(&a, 0);
+	rnic_behaviour_expect_end(&a, 0);
 	rnic_behaviour_disconnect(NULL);
 	rnic_side_qp(&a, 8, 8, 44);
 	assert_int_equal(rnic_side_send(&a, "x", 1, 1), -ENOTCONN);
 	rnic_qp_error(a.qp);
-	expect_end(&a, 0);
+	rnic_behaviour_expect_end(&a, 0);
 }
 
 /* A request that the RNIC refuses is reported, even if it is unsignaled. */
@@ -370,7 +387,7 @@ static void expect_refused(const struct rnic_send_wr *bad, enum rnic_wc_status s
 	assert_true(rnic_side_wait(behaviour_base, &a.num_sends, 1, PATIENCE));
 	assert_int_equal(rnic_post_send(a.qp, bad, 1), 0);
 	assert_int_equal(rnic_post_send(a.qp, &after, 1), 0);
-	expect_end(&a, 3);
+	rnic_behaviour_expect_end(&a, 3);
 	assert_int_equal(a.sends[0].status, RNIC_WC_SUCCESS);
 	assert_int_equal(a.sends[1].wr_id, 2);
 	/* If the own side refuses a request, rdma_rxe (6.12) reports it as flushed, like the
@@ -395,7 +412,7 @@ static void remote_access_is_refused(void **state)
 				   .remote_addr = rnic_mr_vaddr(b.mr) + b.mem_len - 99,
 				   .rkey = rnic_mr_rkey(b.mr) };
 	expect_refused(&wr, RNIC_WC_REM_ACCESS_ERR); /* past the end of the memory */
-	expect_end(&b, 0);                           /* the responder's QP ends too */
+	rnic_behaviour_expect_end(&b, 0);            /* the responder's QP ends too */
 	wr.remote_addr = rnic_mr_vaddr(b.mr) - 1;
 	expect_refused(&wr, RNIC_WC_REM_ACCESS_ERR);
 	wr.remote_addr = rnic_mr_vaddr(b.mr);
@@ -448,7 +465,7 @@ static void silence_ends(void **state)
 	rnic_side_connect(&a, &nobody, 300, 7);
 	assert_int_equal(rnic_side_send(&a, "anybody", 7, 1), 0);
 	assert_int_equal(rnic_side_send(&a, "there", 5, 2), 0);
-	expect_end(&a, 2);
+	rnic_behaviour_expect_end(&a, 2);
 	assert_int_equal(a.sends[0].status, RNIC_WC_RETRY_EXC_ERR);
 	assert_int_equal(a.sends[1].status, RNIC_WC_WR_FLUSH_ERR);
 }
@@ -566,7 +583,7 @@ static void parameters_are_checked(void **state)
 #define CONNECTED(f)                                                                               \
 	cmocka_unit_test_setup_teardown(f, rnic_behaviour_connect, rnic_behaviour_disconnect)
 
-const struct CMUnitTest rnic_behaviour_tests[] = {
+static const struct CMUnitTest tests[] = {
 	CONNECTED(write_then_send),
 	CONNECTED(rnic_behaviour_writes),
 	CONNECTED(long_sends),
@@ -587,5 +604,27 @@ const struct CMUnitTest rnic_behaviour_tests[] = {
 	CONNECTED(unsignaled_requests),
 	CONNECTED(parameters_are_checked),
 };
-const size_t rnic_behaviour_num_tests =
-	sizeof(rnic_behaviour_tests) / sizeof(rnic_behaviour_tests[0]);
+const struct rnic_behaviour_group rnic_behaviour_basic = { tests,
+							   sizeof(tests) / sizeof(tests[0]) };
+
+int rnic_behaviour_run(const char *name, const struct CMUnitTest *own, size_t num_own,
+		       CMFixtureFunction setup, CMFixtureFunction teardown)
+{
+	const struct rnic_behaviour_group groups[] = { { own, num_own },
+						       rnic_behaviour_basic,
+						       rnic_behaviour_read,
+						       rnic_behaviour_receive,
+						       rnic_behaviour_window };
+	const size_t num_groups = sizeof(groups) / sizeof(groups[0]);
+	size_t num = 0, at = 0;
+	for (size_t i = 0; i < num_groups; i++)
+		num += groups[i].num;
+	struct CMUnitTest *all = calloc(num, sizeof(*all));
+	for (size_t i = 0; i < num_groups; i++) {
+		memcpy(all + at, groups[i].tests, groups[i].num * sizeof(*all));
+		at += groups[i].num;
+	}
+	int failed = _cmocka_run_group_tests(name, all, num, setup, teardown);
+	free(all);
+	return failed;
+}

@@ -120,7 +120,10 @@ void rnic_side_connect(struct rnic_side *side, const struct rnic_qp_peer *peer,
 					      .retry_ms = retry_ms,
 					      .rnr_retry = rnr_retry,
 					      .reads_asked = side->reads_asked };
-	must(rnic_qp_connect(side->qp, peer) == 0, "connect");
+	struct rnic_qp_peer known = *peer;
+	if (side->reads_answered)
+		known.reads_answered = side->reads_answered;
+	must(rnic_qp_connect(side->qp, &known) == 0, "connect");
 	must(rnic_qp_start(side->qp, &params) == 0, "start");
 }
 
@@ -137,6 +140,20 @@ void rnic_side_qp_destroy(struct rnic_side *side)
 	if (side->qp)
 		rnic_qp_destroy(side->qp);
 	side->qp = NULL;
+}
+
+void rnic_side_twin(const struct rnic_side *side, struct rnic_side *ret_twin)
+{
+	*ret_twin = (struct rnic_side){ .base = side->base,
+					.rnic = side->rnic,
+					.pd = side->pd,
+					.mr = side->mr,
+					.source = side->source,
+					.mem = side->mem,
+					.mem_len = side->mem_len,
+					.psn = side->psn,
+					.reads_asked = side->reads_asked,
+					.reads_answered = side->reads_answered };
 }
 
 void rnic_side_forget(struct rnic_side *side)
@@ -186,6 +203,25 @@ int rnic_side_send(struct rnic_side *side, const void *data, uint32_t len, uint6
 				   .num_sge = 1,
 				   .sge = { { data, len, 0 } } };
 	return rnic_post_send(side->qp, &wr, 1);
+}
+
+int rnic_side_read(struct rnic_side *side, size_t to, uint32_t len, uint64_t remote_addr,
+		   uint32_t rkey, uint64_t wr_id)
+{
+	struct rnic_send_wr wr = { .wr_id = wr_id,
+				   .opcode = RNIC_WR_RDMA_READ,
+				   .flags = RNIC_SEND_SIGNALED,
+				   .num_sge = 1,
+				   .sge = { { side->mem + to, len, rnic_mr_lkey(side->source) } },
+				   .remote_addr = remote_addr,
+				   .rkey = rkey };
+	return rnic_post_send(side->qp, &wr, 1);
+}
+
+int rnic_side_post_recv(struct rnic_side *side, size_t at, uint32_t len, uint64_t wr_id)
+{
+	struct rnic_recv_wr wr = { wr_id, side->mem + at, len, rnic_mr_lkey(side->source) };
+	return rnic_post_recv(side->qp, &wr, 1);
 }
 
 static void on_limit(evutil_socket_t fd, short what, void *arg)

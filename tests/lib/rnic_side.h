@@ -28,7 +28,7 @@ struct rnic_side {
 	uint32_t psn; /* own initial send PSN */
 	/* To be set before rnic_side_qp() and rnic_side_connect(), if they shall not be 0. */
 	unsigned int max_sge;
-	uint8_t reads_asked;
+	uint8_t reads_asked, reads_answered;
 
 	struct rnic_wc *sends; /* completions of work requests, in order */
 	size_t num_sends;
@@ -65,6 +65,10 @@ void rnic_side_connect(struct rnic_side *side, const struct rnic_qp_peer *peer,
 void rnic_side_join(struct rnic_side *a, struct rnic_side *b, uint8_t path_mtu);
 /** Destroy the queue pair, if there is one. */
 void rnic_side_qp_destroy(struct rnic_side *side);
+/** Another queue pair can be made of `ret_twin`: the same device and memory, an empty record, no
+ * hook.
+ */
+void rnic_side_twin(const struct rnic_side *side, struct rnic_side *ret_twin);
 /** Empty the record. */
 void rnic_side_forget(struct rnic_side *side);
 void rnic_side_close(struct rnic_side *side);
@@ -73,6 +77,12 @@ void rnic_side_close(struct rnic_side *side);
 int rnic_side_write(struct rnic_side *side, size_t from, uint32_t len, const struct rnic_side *peer,
 		    size_t to, uint64_t wr_id);
 int rnic_side_send(struct rnic_side *side, const void *data, uint32_t len, uint64_t wr_id);
+/** Post one signaled READ into own memory [to, to+len), from `remote_addr` of the peer with `rkey`.
+ */
+int rnic_side_read(struct rnic_side *side, size_t to, uint32_t len, uint64_t remote_addr,
+		   uint32_t rkey, uint64_t wr_id);
+/** Post a buffer for receives, own memory [at, at+len). */
+int rnic_side_post_recv(struct rnic_side *side, size_t at, uint32_t len, uint64_t wr_id);
 
 /** Run the event loop until `*count >= want`. @return false after `ms` */
 bool rnic_side_wait(struct event_base *base, const size_t *count, size_t want, unsigned int ms);

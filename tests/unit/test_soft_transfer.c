@@ -75,12 +75,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(writes_without_segmentation, rnic_behaviour_connect,
 						rnic_behaviour_disconnect),
 	};
-	const size_t num_own = sizeof(own) / sizeof(own[0]);
-	struct CMUnitTest *tests = calloc(num_own + rnic_behaviour_num_tests, sizeof(*tests));
-	memcpy(tests, own, sizeof(own));
-	memcpy(tests + num_own, rnic_behaviour_tests, rnic_behaviour_num_tests * sizeof(*tests));
-	int failed = _cmocka_run_group_tests("soft RNIC", tests, num_own + rnic_behaviour_num_tests,
-					     setup, teardown);
-	free(tests);
-	return failed;
+	return rnic_behaviour_run("soft RNIC", own, sizeof(own) / sizeof(own[0]), setup, teardown);
 }
