@@ -196,6 +196,8 @@ enum {
  */
 int rnic_mr_register(struct rnic_pd *pd, void *addr, size_t len, unsigned int access,
 		     struct rnic_mr **ret_mr);
+/** Tokens of windows that are bound to the region die with it. verbs: a request of the send queue
+ * that binds or invalidates such a window must be done before, or it ends its QP. */
 void rnic_mr_deregister(struct rnic_mr *mr);
 uint32_t rnic_mr_lkey(const struct rnic_mr *mr);
 uint32_t rnic_mr_rkey(const struct rnic_mr *mr); /* unpredictable for soft (getrandom) */
@@ -238,7 +240,8 @@ enum rnic_opcode {
 	 * RNIC_ACCESS_LOCAL_WRITE. Later requests need not wait until it is done. */
 	RNIC_WR_RDMA_READ,
 	/** A SEND that also kills the token `rkey` of the peer, before the peer is told of the
-	 * message. A token that is not one of this connection's windows ends the connection. */
+	 * message. A token that is not one of this connection's windows ends the connection. Own
+	 * READs with the token must be done before: they may be answered later than the SEND. */
 	RNIC_WR_SEND_INVALIDATE,
 };
 

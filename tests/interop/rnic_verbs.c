@@ -63,6 +63,9 @@ static void device_says_what_it_is(void **state)
 	assert_string_equal(info.netdev, "t0");
 	assert_int_equal(info.state, RNIC_PORT_ACTIVE);
 	assert_int_equal(info.max_path_mtu, 5);
+	assert_int_equal(info.max_reads_answered, 128);
+	assert_int_equal(info.max_reads_asked, 128);
+	assert_true(info.windows);
 	assert_true(info.num_gids >= 1);
 	assert_memory_equal(info.gids[0].raw, gid_a, 16);
 	assert_int_equal(info.gids[0].type, RNIC_GID_ROCE_V2);
@@ -143,6 +146,51 @@ static void peers_are_told_a_random_start(void **state)
 	assert_true(rnic_mr_vaddr(a.mr) != rnic_mr_vaddr(b.mr));
 }
 
+/* ---- windows, receive buffers */
+
+/* Other devices than rdma_rxe look at the bounds of a window, and so need no region for each
+ * binding: the same windows, bound as they are there. */
+static void windows_of_whole_regions(void **state)
+{
+	const struct rnic_behaviour_group *group = &rnic_behaviour_window;
+	assert_true(verbs_device_of(b.rnic)->windows_leak);
+	verbs_device_of(b.rnic)->windows_leak = false;
+	for (size_t i = 0; i < group->num; i++) {
+		const struct CMUnitTest *test = &group->tests[i];
+		if (strcmp(test->name, "nothing_beside_them_is") == 0)
+			continue;
+		test->setup_func(state);
+		test->test_func(state);
+		test->teardown_func(state);
+	}
+	verbs_device_of(b.rnic)->windows_leak = true;
+}
+
+/* From a device that does not flush, the user's buffers come back all the same: many more than a
+ * batch, in order, and the end behind them. */
+static void buffers_of_a_device_that_keeps_them(void **state)
+{
+	const size_t num = 100;
+	(void)state;
+	a.user_receives = true;
+	rnic_side_qp(&a, 8, (unsigned int)num, 0);
+	for (uint64_t i = 0; i < num; i++)
+		assert_int_equal(rnic_side_post_recv(&a, i, 1, 1000 + i), 0);
+	struct verbs_qp *qp = (struct verbs_qp *)a.qp;
+	qp->state = VERBS_QP_ERR; /* of which the device knows nothing */
+	qp->end_now = qp->ready = true;
+	verbs_device_kick(qp->dev);
+	assert_true(rnic_side_wait(behaviour_base, &a.num_recvs, num + 1, PATIENCE));
+	rnic_side_idle(behaviour_base, 20);
+	assert_int_equal(a.num_recvs, num + 1);
+	for (size_t i = 0; i <= num; i++) {
+		assert_int_equal(a.recvs[i].status, RNIC_WC_WR_FLUSH_ERR);
+		assert_int_equal(a.recvs[i].wr_id, i < num ? 1000 + i : 0);
+	}
+	qp->state = VERBS_QP_INIT; /* so that it is stopped */
+	rnic_behaviour_disconnect(NULL);
+}
+
 /* ---- inline data */
 
 static void without_inline(void **state)
@@ -169,6 +217,21 @@ static void without_inline(void **state)
 		for (unsigned int k = 0; k < b.messages[i].length; k++)
 			assert_int_equal(b.messages[i].data[k], (uint8_t)i);
 	}
+	const struct rnic_sge pieces[] = { { "abcdefghij", 10, 0 },
+					   { NULL, 0, 0 },
+					   { "0123456789", 10, 0 } };
+	struct rnic_send_wr wr = {
+		.opcode = RNIC_WR_SEND, .flags = RNIC_SEND_INLINE, .num_sge = 3, .pieces = pieces
+	};
+	rnic_behaviour_disconnect(NULL);
+	verbs_device_of(a.rnic)->inline_wanted = 16;
+	a.max_sge = 3;
+	rnic_behaviour_connect(NULL);
+	verbs_device_of(a.rnic)->inline_wanted = RNIC_MAX_INLINE;
+	assert_int_equal(rnic_post_send(a.qp, &wr, 1), 0);
+	assert_true(rnic_side_wait(behaviour_base, &b.num_messages, 1, PATIENCE));
+	assert_int_equal(b.messages[0].length, 20);
+	assert_memory_equal(b.messages[0].data, "abcdefghij0123456789", 20);
 }
 
 /* ---- rnic_poll() */
@@ -273,6 +336,39 @@ static void who_leaves_goes_on_to_answer(void **state)
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(a.sends[i].status, RNIC_WC_SUCCESS);
 	assert_int_equal(c.num_messages + c.recv_errors, 0);
+	rnic_behaviour_disconnect(NULL);
+	rnic_side_close(&c);
+}
+
+/* So does one whose windows and memory were given back: nothing of that reaches the device any
+ * more.
+ */
+static void who_leaves_gives_windows_back(void **state)
+{
+	(void)state;
+	struct rnic_side c;
+	struct rnic_window *window;
+	struct rnic_mr *mr;
+	rnic_side_open(&c, behaviour_base, "verbs:rxe1/1", 4096);
+	rnic_side_qp(&a, 8, 8, 44);
+	rnic_side_qp(&c, 8, 8, 44);
+	rnic_side_join(&a, &c, 3);
+	assert_int_equal(rnic_mr_register(c.pd, c.mem, 4096,
+					  RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE, &mr),
+			 0);
+	assert_int_equal(rnic_window_new(c.pd, &window), 0);
+	assert_int_equal(rnic_window_bind(window, c.qp, mr, c.mem, 100, RNIC_ACCESS_REMOTE_WRITE),
+			 0);
+	assert_int_equal(rnic_side_send(&c, "x", 1, 1), 0);
+	assert_true(rnic_side_wait(behaviour_base, &c.num_sends, 1, PATIENCE));
+	rnic_leave(c.rnic);
+	rnic_qp_error(c.qp);
+	rnic_side_qp_destroy(&c);
+	rnic_window_free(window);
+	rnic_mr_deregister(mr);
+	assert_int_equal(rnic_side_send(&a, "x", 1, 1), 0);
+	assert_true(rnic_side_wait(behaviour_base, &a.num_sends, 1, PATIENCE));
+	assert_int_equal(a.sends[0].status, RNIC_WC_SUCCESS);
 	rnic_behaviour_disconnect(NULL);
 	rnic_side_close(&c);
 }
@@ -564,11 +660,14 @@ int main(int argc, char **argv)
 		cmocka_unit_test(neighbour_entries),
 		cmocka_unit_test(memory_limit),
 		cmocka_unit_test(peers_are_told_a_random_start),
+		cmocka_unit_test(windows_of_whole_regions),
+		cmocka_unit_test(buffers_of_a_device_that_keeps_them),
 		CONNECTED(without_inline),
 		CONNECTED(poll_hands_in),
 		CONNECTED(poll_from_another_devices_callback),
 		CONNECTED(poll_callback_destroys),
 		cmocka_unit_test(who_leaves_goes_on_to_answer),
+		cmocka_unit_test(who_leaves_gives_windows_back),
 		cmocka_unit_test(who_leaves_ignores_events),
 		cmocka_unit_test(who_leaves_hears_of_errors),
 		CONNECTED(packets_are_counted),
