@@ -306,6 +306,7 @@ static void places(void **state)
 	assert_int_equal(slot->wr_id, 101);
 	assert_false(slot->wanted);
 	assert_int_equal(verbs_sendq_room(&q), 2);
+	assert_false(slot->own);
 	assert_null(verbs_sendq_retire(&q, 1)); /* not a second time */
 	assert_null(verbs_sendq_retire(&q, 0));
 	assert_null(verbs_sendq_retire(&q, 3)); /* not before it is posted */
@@ -317,6 +318,12 @@ static void places(void **state)
 	assert_true(slot->wanted);
 	assert_int_equal(verbs_sendq_retire(&q, 3)->wr_id, 104);
 	assert_int_equal(verbs_sendq_room(&q), 3);
+	/* A request of the RNIC's own leaves nothing of what was in its place. */
+	assert_int_equal(verbs_sendq_push_own(&q), 4);
+	assert_int_equal(verbs_sendq_room(&q), 2);
+	slot = verbs_sendq_retire(&q, 4);
+	assert_true(slot->own);
+	assert_false(slot->wanted);
 	verbs_sendq_free(&q);
 }
 
