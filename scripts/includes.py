@@ -24,7 +24,7 @@ DAEMON = PROTO + (
     ("daemon/smcr", "daemon/rnic", "daemon/rendezvous/bpf"),
     ("daemon/host",),
     ("daemon/rendezvous",),
-    ("daemon/policy", "daemon/fabric", "daemon/conns"),
+    ("daemon/policy", "daemon/fabric", "daemon/conns", "daemon/cm"),
     ("daemon/events", "daemon/clients"),
     ("daemon/control",),
     ("daemon/bus",),
