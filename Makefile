@@ -83,7 +83,7 @@ PROTO_SRCS := $(wildcard proto/*/*.c)
 SMCR_SRCS := $(wildcard daemon/smcr/*.c)
 RNIC_SRCS := $(wildcard daemon/rnic/*.c daemon/rnic/*/*.c)
 DAEMON_SRCS := $(wildcard daemon/rendezvous/*.c daemon/clients/*.c daemon/conns/*.c daemon/host/*.c \
-	daemon/control/*.c daemon/bus/*.c daemon/events/*.c daemon/fabric/*.c daemon/policy/*.c)
+	daemon/control/*.c daemon/bus/*.c daemon/events/*.c daemon/fabric/*.c daemon/policy/*.c daemon/cm/*.c)
 # Both libraries are made of the same core, each of its own copy of it.
 CORE_SRCS := $(wildcard lib/smcr/*.c)
 PRELOAD_SRCS := $(wildcard lib/preload/*.c lib/inspect/*.c)

@@ -56,7 +56,8 @@ struct cm_machine_ops {
 	/** Bring it to ERR. Not called once the connection was freed, or has ended. */
 	void (*qp_error)(void *ctx, void *qp);
 	/**
-	 * An event of a connection, as cm.h tells. The last one is CM_ENDED.
+	 * An event of a connection, as cm.h tells. The last one is CM_ENDED. Private data are those
+	 * of the peer's REQ (CM_REQUEST), REP (CM_CONNECTED of the active side) and REJ (CM_ENDED).
 	 * @param conn_ctx  of cm_machine_connect(), cm_machine_accept() or
 	 *                  cm_machine_conn_set_ctx(); before that, of a request, the listener's
 	 */
@@ -151,7 +152,7 @@ void cm_machine_each_conn(struct cm_machine *machine,
 
 /** How much a machine has to remember; all 0 at rest. */
 struct cm_machine_sizes {
-	unsigned int conns;     /* of users */
+	unsigned int conns;     /* of users, and requests that are on the way to them */
 	unsigned int leaving;   /* freed by their users; peers are being told */
 	unsigned int time_wait; /* ended; their communication ids are not free yet */
 	unsigned int peers;     /* addresses that these are with */

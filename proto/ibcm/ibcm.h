@@ -59,7 +59,8 @@ enum ibcm_reject_reason {
 	IBCM_REJ_INVALID_TRANSPORT = 9,
 	IBCM_REJ_STALE_CONNECTION = 10,
 	IBCM_REJ_INVALID_GID = 12, /* the GID of the receiver's port; the right one comes along */
-	IBCM_REJ_CONSUMER = 28,    /* the listener, or the layer of the IP addresses, refuses */
+	IBCM_REJ_INVALID_MTU = 26,
+	IBCM_REJ_CONSUMER = 28, /* the listener, or the layer of the IP addresses, refuses */
 };
 
 /** Status of a SIDR_REP. */
@@ -183,6 +184,10 @@ size_t ibcm_private_len(enum ibcm_type type);
 
 /** Name of a type as operators read it ("REQ"), or "unknown". Static storage. */
 const char *ibcm_type_name(enum ibcm_type type);
+
+/** A reason of a REJ (enum ibcm_reject_reason, or another one) as operators read it, for the end of
+ * a sentence. Static storage. */
+const char *ibcm_reject_text(uint16_t reason);
 
 /**
  * Decode a MAD. Reserved bits are not looked at.
