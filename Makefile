@@ -91,6 +91,7 @@ LIBSMCR_SRCS := $(wildcard lib/libsmcr/*.c)
 SMCRCTL_SRCS := $(wildcard cli/smcrctl/*.c)
 SMCRRUN_SRCS := $(wildcard cli/smcr-run/*.c lib/inspect/*.c)
 SIM_SRCS := $(wildcard tests/sim/*.c)
+CMSIM_SRCS := $(wildcard tests/cmsim/*.c)
 TESTLIB_SRCS := $(wildcard tests/lib/*.c)
 UNIT_SRCS := $(wildcard tests/unit/test_*.c)
 PRELOAD_TEST_SRCS := $(wildcard tests/preload/test_*.c)
@@ -137,7 +138,7 @@ all: $(BINS) $(LIBS)
 
 tests: $(B)/has-test-tools all $(UNIT_BINS) $(PRELOAD_TEST_BINS) $(LIBSMCR_TEST_BINS) $(EXAMPLE_BINS) $(HELPER_BINS) $(TOOL_BINS) $(INTEROP_BINS) \
 	$(COMPAT_LIBS) $(BENCH_BINS) \
-	$(if $(SIM_SRCS),$(B)/bin/smcr-sim)
+	$(if $(SIM_SRCS),$(B)/bin/smcr-sim) $(B)/bin/cm-sim
 
 # ---- objects and archives
 
@@ -238,6 +239,10 @@ $(B)/lib/libsmcr.so: $(B)/lib/libsmcr.so.$(VERSION)
 	$(call say,LN)ln -sf $(<F) $(@D)/$(LIBSMCR_SONAME) && ln -sf $(LIBSMCR_SONAME) $@
 
 $(B)/bin/smcr-sim: $(call obj,$(SIM_SRCS)) $(TEST_LIB) $(SMCR_LIB) $(PROTO_LIB)
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^
+
+$(B)/bin/cm-sim: $(call obj,$(CMSIM_SRCS)) $(TEST_LIB) $(DAEMON_LIB) $(PROTO_LIB)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^
 
@@ -439,8 +444,9 @@ mutate-settings:
 	$(info link library=$(CC) -shared -Wl,-z,defs -Wl,-z,now $(LDFLAGS))
 	@:
 
-sim: $(B)/bin/smcr-sim
+sim: $(B)/bin/smcr-sim $(B)/bin/cm-sim
 	$(B)/bin/smcr-sim --seeds $(SEEDS) --jobs $$(nproc) --coverage
+	$(B)/bin/cm-sim --seeds $$((100 * $(SEEDS))) --jobs $$(nproc)
 
 # gcc -fanalyzer and clang-tidy; FILES= some sources only.
 analyze: check-deps $(SKELETONS)

@@ -104,11 +104,10 @@ uint64_t cm_machine_deadline(const struct cm_machine *machine)
 {
 	const struct cm_timer *timer = cm_timers_first(&machine->timers);
 	uint64_t at = timer ? timer->at : UINT64_MAX;
+	uint64_t wait_ends = machine_time_wait_deadline(machine);
 	if (machine->due)
 		return 0;
-	if (machine->time_waits && machine->time_waits->until < at)
-		at = machine->time_waits->until;
-	return at;
+	return at < wait_ends ? at : wait_ends;
 }
 
 /* ---- events */

@@ -55,8 +55,12 @@ static inline uint8_t machine_lesser(uint8_t a, uint8_t b)
 #define MACHINE_ASKED_US   90000000u
 #define MACHINE_HELD_UP_US 300000000u
 #define MACHINE_CONNECT_MS 20000u /* cm_connect_params.timeout_ms */
-/** CM-24: longer than two intervals of repeats, so that the last repeat has come by then. */
+/** CM-24: late messages of a connection that was made are gone by then. */
 #define MACHINE_TIME_WAIT_US 10000000u
+/** CM-22: a peer that has not heard of the end may repeat its REQ for so long. Linux does it for 78
+ * s.
+ */
+#define MACHINE_ASKING_WAIT_US 90000000u
 /** Records of ended connections: in all, and of one peer. */
 #define MACHINE_TIME_WAIT_MOST    4096u
 #define MACHINE_TIME_WAIT_OF_PEER 512u
@@ -76,7 +80,7 @@ struct machine_peer {
 	unsigned int asked_for; /* of these, those that it has asked for */
 	unsigned int requests;  /* of these, those that no user has answered */
 	unsigned int num_time_waits;
-	struct machine_time_wait *time_waits; /* the one that ends first in front */
+	struct machine_time_wait *time_waits; /* the oldest in front */
 };
 
 /** What is remembered of a connection that has ended. */
@@ -84,11 +88,12 @@ struct machine_time_wait {
 	uint32_t local_id;
 	struct machine_key peer_id; /* a REQ of the peer had this communication id */
 	bool asked_for, has_answer;
+	bool asking; /* the peer may still repeat its REQ: MACHINE_ASKING_WAIT_US */
 	uint64_t req_digest;
 	uint64_t until;
 	struct machine_peer *peer;
 	UT_hash_handle by_local_id, by_peer_id;
-	struct machine_time_wait *prev, *next; /* of the machine */
+	struct machine_time_wait *prev, *next; /* of the machine, with the same `asking` */
 	struct machine_time_wait *of_peer_prev, *of_peer_next;
 	uint8_t answer[]; /* the REJ that has refused the REQ, if has_answer */
 };
@@ -164,7 +169,7 @@ struct cm_machine {
 	unsigned int num_active, num_asked_for;
 	struct cm_machine_conn *by_local_id, *by_peer_id, *by_peer_qpn;
 	struct machine_peer *peers;
-	struct machine_time_wait *time_waits; /* the one that ends first in front */
+	struct machine_time_wait *time_waits[2]; /* by `asking`; the one that ends first in front */
 	struct machine_time_wait *waits_by_local_id, *waits_by_peer_id;
 	unsigned int num_time_waits;
 	struct cm_timers timers;
@@ -236,6 +241,8 @@ bool machine_time_wait_req(struct cm_machine *machine, const uint8_t local_gid[1
 /** NULL: the id is free */
 const struct machine_time_wait *machine_time_wait_find(struct cm_machine *machine,
 						       uint32_t local_id);
+/** UINT64_MAX: never */
+uint64_t machine_time_wait_deadline(const struct cm_machine *machine);
 /** Forget what has waited long enough. */
 void machine_time_wait_run(struct cm_machine *machine);
 void machine_time_wait_clear(struct cm_machine *machine);

@@ -15,17 +15,17 @@ static unsigned int hash(const struct cm_machine *machine, const struct machine_
 	return (unsigned int)siphash(machine->hash_key, key, sizeof(*key));
 }
 
-/* The entry is the last to end, of all and of its peer. */
+/* The entry is the last to end of its list. */
 static void append(struct cm_machine *machine, struct machine_time_wait *wait)
 {
-	wait->until = machine->now + MACHINE_TIME_WAIT_US;
-	DL_APPEND(machine->time_waits, wait);
+	wait->until = machine->now + (wait->asking ? MACHINE_ASKING_WAIT_US : MACHINE_TIME_WAIT_US);
+	DL_APPEND(machine->time_waits[wait->asking], wait);
 	DL_APPEND2(wait->peer->time_waits, wait, of_peer_prev, of_peer_next);
 }
 
 static void unlist(struct cm_machine *machine, struct machine_time_wait *wait)
 {
-	DL_DELETE(machine->time_waits, wait);
+	DL_DELETE(machine->time_waits[wait->asking], wait);
 	DL_DELETE2(wait->peer->time_waits, wait, of_peer_prev, of_peer_next);
 }
 
@@ -48,7 +48,7 @@ static void make_room(struct cm_machine *machine, struct machine_peer *peer)
 	if (peer->num_time_waits >= MACHINE_TIME_WAIT_OF_PEER)
 		forget(machine, peer->time_waits);
 	else if (machine->num_time_waits >= MACHINE_TIME_WAIT_MOST)
-		forget(machine, machine->time_waits);
+		forget(machine, machine->time_waits[machine->time_waits[0] == NULL]);
 }
 
 /* Put the record into the tables. @return false: no memory */
@@ -80,6 +80,7 @@ void machine_time_wait_enter(struct cm_machine_conn *conn, bool answer)
 	wait->local_id = conn->local_id;
 	wait->peer_id = conn->peer_id;
 	wait->asked_for = !conn->active;
+	wait->asking = !conn->active && !conn->ready;
 	wait->req_digest = conn->req_digest;
 	wait->peer = conn->peer;
 	wait->has_answer = answer;
@@ -133,14 +134,27 @@ const struct machine_time_wait *machine_time_wait_find(struct cm_machine *machin
 	return wait;
 }
 
+uint64_t machine_time_wait_deadline(const struct cm_machine *machine)
+{
+	uint64_t at = UINT64_MAX;
+	for (int i = 0; i < 2; i++) {
+		if (machine->time_waits[i] && machine->time_waits[i]->until < at)
+			at = machine->time_waits[i]->until;
+	}
+	return at;
+}
+
 void machine_time_wait_run(struct cm_machine *machine)
 {
-	while (machine->time_waits && machine->time_waits->until <= machine->now)
-		forget(machine, machine->time_waits);
+	while (machine_time_wait_deadline(machine) <= machine->now)
+		forget(machine, machine->time_waits[machine->time_waits[1] &&
+						    machine->time_waits[1]->until <= machine->now]);
 }
 
 void machine_time_wait_clear(struct cm_machine *machine)
 {
-	while (machine->time_waits)
-		forget(machine, machine->time_waits);
+	for (int i = 0; i < 2; i++) {
+		while (machine->time_waits[i])
+			forget(machine, machine->time_waits[i]);
+	}
 }
