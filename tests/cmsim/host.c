@@ -38,6 +38,21 @@ static void *on_find_listener(void *ctx, const struct cm_addr *local)
 	return local->port == PORT ? ctx : NULL;
 }
 
+struct qp *qp_mate(struct qp *qp)
+{
+	struct world *w = qp->host->world;
+	int peer = host_of(w, qp->how.peer_gid);
+	for (size_t i = 0; i < w->num_qps; i++) {
+		struct qp *mate = &w->qps[i];
+		if (mate->qpn == qp->how.peer_qpn && mate->host->number == peer &&
+		    mate->incarnation == mate->host->incarnation && mate->state < QP_ERR &&
+		    mate->state > QP_INIT && mate->how.peer_qpn == qp->qpn &&
+		    mate->how.rq_psn == qp->how.sq_psn && mate->how.sq_psn == qp->how.rq_psn)
+			return mate;
+	}
+	return NULL;
+}
+
 /* CM-12, CM-13, CM-14: both sides have each other's numbers. The passive side's queue pair is ready
  * first (CM-16). */
 static void check_mate(struct qp *qp)
@@ -49,6 +64,9 @@ static void check_mate(struct qp *qp)
 		if (mate->host->number != peer || mate->qpn != qp->how.peer_qpn ||
 		    mate->incarnation != mate->host->incarnation)
 			continue;
+		/* The peer may have been restarted, and have given the number again. */
+		if (mate->incarnation && !qp_mate(qp))
+			return;
 		if (mate->state == QP_INIT)
 			fail(w, "CM-16: queue pair %x is asked to send to one that is not ready",
 			     qp->qpn);
@@ -220,6 +238,7 @@ void host_restart(struct host *host, bool orderly)
 	}
 	host_free(host);
 	host->incarnation++;
+	host->num_qps = 0;
 	memset(w->requests[host->number], 0, sizeof(w->requests[host->number]));
 	start(host);
 }
@@ -233,21 +252,10 @@ struct qp *qp_new(struct host *host, struct user *user)
 	if (w->num_qps > MAX_QPS)
 		abort();
 	*qp = (struct qp){ .host = host, .user = user, .incarnation = host->incarnation };
-	/* Numbers of queue pairs are the users', not the machine's, and never come twice. */
-	qp->qpn = (random_below(&user->random, 1 << 12) << 12 | (uint32_t)w->num_qps) & 0xFFFFFF;
+	/* A host that was restarted gives the same numbers again (CM-23). Those for an attacker's
+	 * connections do not change the others. */
+	uint32_t count = user->honest ? ++host->num_qps : (uint32_t)w->num_qps;
+	struct random r = stream(w->seed, 2000 + 10 * (uint64_t)count + (uint64_t)host->number);
+	qp->qpn = (user->honest ? 0 : 0x800000) | random_below(&r, 1 << 11) << 12 | (count + 1);
 	return qp;
-}
-
-struct qp *qp_mate(struct qp *qp)
-{
-	struct world *w = qp->host->world;
-	int peer = host_of(w, qp->how.peer_gid);
-	for (size_t i = 0; i < w->num_qps; i++) {
-		struct qp *mate = &w->qps[i];
-		if (mate->qpn == qp->how.peer_qpn && mate->host->number == peer &&
-		    mate->incarnation == mate->host->incarnation && mate->state < QP_ERR &&
-		    mate->state > QP_INIT && mate->how.peer_qpn == qp->qpn)
-			return mate;
-	}
-	return NULL;
 }

@@ -75,11 +75,22 @@ static void free_conn(struct user *u)
 	set_state(u, USER_GONE);
 }
 
+/* Is the user of the other side about to leave as well? */
+static bool crosses(const struct user *u)
+{
+	const struct world *w = u->world;
+	for (size_t i = 0; i < w->num_users; i++) {
+		const struct user *other = w->users[i];
+		if (other->honest && other->port == u->port && other->active != u->active &&
+		    other->state == USER_LEAVING)
+			return true;
+	}
+	return false;
+}
+
 static void disconnect(struct user *u)
 {
-	struct qp *mate = u->qp ? qp_mate(u->qp) : NULL;
-	if (mate && mate->user && mate->user->state == USER_LEAVING)
-		u->world->seen[SEEN_CROSSED]++;
+	u->world->seen[SEEN_CROSSED] += u->state == USER_CONNECTED && crosses(u);
 	set_state(u, USER_LEAVING);
 	cm_machine_disconnect(u->conn);
 }

@@ -102,6 +102,7 @@ struct host {
 	struct world *world;
 	int number;
 	unsigned int incarnation;
+	uint32_t num_qps; /* for honest users, of this incarnation */
 	struct cm_machine *machine;
 	struct random random; /* of the machine */
 	uint64_t wake_at;     /* the event that is set; UINT64_MAX: none */
