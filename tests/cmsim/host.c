@@ -146,22 +146,21 @@ static const struct cm_machine_ops ops = {
 
 /* ---- life */
 
-static void wake(struct world *w, void *arg, uint64_t at)
+static void wake(struct world *w, void *arg, uint64_t at);
+
+static void set_wake(struct host *host, uint64_t at)
 {
-	struct host *host = arg;
-	(void)w;
-	if (at != host->wake_at)
-		return; /* another one was set since */
-	host->wake_at = UINT64_MAX;
-	host_pump(host);
+	struct world *w = host->world;
+	if (at >= host->wake_at)
+		return;
+	host->wake_at = at;
+	after(w, at > w->now ? at - w->now : 0, wake, host, at);
 }
 
-void host_pump(struct host *host)
+static void do_due(struct host *host)
 {
 	struct world *w = host->world;
 	unsigned int turns = 0;
-	if (host->running)
-		return; /* in a callback: the caller goes on */
 	while (cm_machine_deadline(host->machine) <= w->now) {
 		host->running = true;
 		cm_machine_run(host->machine, w->now);
@@ -171,11 +170,29 @@ void host_pump(struct host *host)
 			break;
 		}
 	}
+	set_wake(host, cm_machine_deadline(host->machine));
+}
+
+static void wake(struct world *w, void *arg, uint64_t at)
+{
+	struct host *host = arg;
+	(void)w;
+	if (at != host->wake_at)
+		return; /* another one was set since */
+	host->wake_at = UINT64_MAX;
+	do_due(host);
+}
+
+void host_pump(struct host *host)
+{
+	struct world *w = host->world;
 	uint64_t at = cm_machine_deadline(host->machine);
-	if (at >= host->wake_at || at == UINT64_MAX)
-		return;
-	host->wake_at = at;
-	after(w, at - w->now, wake, host, at);
+	if (host->running)
+		return; /* in a callback: the caller goes on */
+	if (!w->plan.lazy)
+		do_due(host);
+	else if (at != UINT64_MAX)
+		set_wake(host, (at > w->now ? at : w->now) + between(&host->laziness, 0, 3000));
 }
 
 void host_receive(struct host *host, const uint8_t from[16], const uint8_t *mad, size_t len)
@@ -199,11 +216,12 @@ static void start(struct host *host)
 		.gids = { { .type = RNIC_GID_ROCE_V2 } },
 	};
 	if (w->plan.attacks)
-		params.limits = (struct cm_limits){ .conns = 200,
-						    .conns_per_peer = 80,
-						    .requests_per_peer = 40 };
+		params.limits = (struct cm_limits){ .conns = LIMIT_CONNS,
+						    .conns_per_peer = LIMIT_PEER,
+						    .requests_per_peer = LIMIT_REQUESTS };
 	gid_of(host->number, info.gids[0].raw);
 	host->random = stream(w->seed, 1000 + 100 * (uint64_t)host->number + host->incarnation);
+	host->laziness = stream(w->seed, 3000 + (uint64_t)host->number);
 	host->wake_at = UINT64_MAX;
 	if (cm_machine_new(&params, &host->machine) < 0)
 		abort();
@@ -230,7 +248,7 @@ void host_restart(struct host *host, bool orderly)
 	w->seen[SEEN_RESTART]++;
 	if (orderly) {
 		cm_machine_close(host->machine);
-		host_pump(host);
+		do_due(host);
 	}
 	for (size_t i = 0; i < w->num_users; i++) {
 		if (w->users[i]->host == host && w->users[i]->incarnation == host->incarnation)

@@ -10,6 +10,7 @@
 /* After the trouble: an attempt has ended by then, or a REP or DREQ was given up, and failed queue
  * pairs were noticed. */
 #define SETTLE_TIME (400 * SECOND)
+#define LEFT_TIME   (10 * SECOND) /* no message is lost any more */
 #define LEAVE_TIME  (200 * SECOND)
 #define EVENTS_MOST 2000000
 
@@ -35,7 +36,9 @@ static struct plan draw(uint64_t seed)
 		plan.cuts = random_below(&r, 4);
 	}
 	plan.fail_qps = chance(&r, 200);
-	if (chance(&r, 300)) {
+	plan.lazy = chance(&r, 500);
+	/* A message more in a busy event loop changes the times of others. */
+	if (!plan.lazy && chance(&r, 600)) {
 		plan.flood = chance(&r, 300);
 		plan.attacks = 20 + random_below(&r, plan.flood ? 500 : 200);
 	}
@@ -121,6 +124,17 @@ static void check_agreement(struct world *w)
 	}
 }
 
+/* CM-20: whoever the peer is now, and whatever it knows, it answers a DREQ. */
+static void check_left(struct world *w)
+{
+	for (size_t i = 0; i < w->num_users; i++) {
+		const struct user *u = w->users[i];
+		if (u->honest && u->state == USER_LEAVING)
+			fail(w, "CM-20: host %d, port %u: nobody answers the DREQ", u->host->number,
+			     u->port);
+	}
+}
+
 /* Nothing is left. */
 static void check_end(struct world *w)
 {
@@ -164,6 +178,8 @@ static void play(struct world *w)
 	if (w->failed)
 		return;
 	users_leave(w);
+	until(w, w->now + LEFT_TIME);
+	check_left(w);
 	until(w, w->now + LEAVE_TIME);
 	if (!w->failed)
 		check_end(w);

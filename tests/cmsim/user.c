@@ -75,14 +75,14 @@ static void free_conn(struct user *u)
 	set_state(u, USER_GONE);
 }
 
-/* Is the user of the other side about to leave as well? */
-static bool crosses(const struct user *u)
+/* Is the user of the other side in this state? */
+static bool is_peer(const struct user *u, enum user_state state)
 {
 	const struct world *w = u->world;
 	for (size_t i = 0; i < w->num_users; i++) {
 		const struct user *other = w->users[i];
-		if (other->honest && other->port == u->port && other->active != u->active &&
-		    other->state == USER_LEAVING)
+		if (u->honest && other->honest && other->port == u->port &&
+		    other->active != u->active && other->state == state)
 			return true;
 	}
 	return false;
@@ -90,7 +90,7 @@ static bool crosses(const struct user *u)
 
 static void disconnect(struct user *u)
 {
-	u->world->seen[SEEN_CROSSED] += u->state == USER_CONNECTED && crosses(u);
+	u->world->seen[SEEN_CROSSED] += u->state == USER_CONNECTED && is_peer(u, USER_LEAVING);
 	set_state(u, USER_LEAVING);
 	cm_machine_disconnect(u->conn);
 }
@@ -222,6 +222,23 @@ static void remember(struct user *u, const struct cm_event *event)
 		u->world->digest += siphash(key, what, sizeof(what));
 }
 
+/* CM-29 */
+static void check_share(struct host *host)
+{
+	struct world *w = host->world;
+	unsigned int requests = 0, conns = 0;
+	for (size_t i = 0; i < w->num_users; i++) {
+		const struct user *u = w->users[i];
+		if (u->honest || u->host != host || u->state == USER_GONE || u->state == USER_ENDED)
+			continue;
+		conns++;
+		requests += u->state == USER_ASKED;
+	}
+	if (requests > LIMIT_REQUESTS || conns > LIMIT_PEER)
+		fail(w, "CM-29: host %d has %u requests and %u connections of the attacker",
+		     host->number, requests, conns);
+}
+
 static struct user *asked(struct host *host, struct cm_machine_conn *conn)
 {
 	struct world *w = host->world;
@@ -242,6 +259,8 @@ static struct user *asked(struct host *host, struct cm_machine_conn *conn)
 		fail(w, "CM-22: the request of port %u is told twice", peer.port);
 	cm_machine_conn_set_ctx(conn, u);
 	set_state(u, USER_ASKED);
+	if (number == ATTACKER)
+		check_share(host);
 	return u;
 }
 
@@ -305,6 +324,9 @@ static void on_ended(struct user *u, const struct cm_event *event)
 	if (u->qp && u->qp->state != QP_ERR)
 		fail(w, "port %u: CM_ENDED, and the queue pair is in state %d", u->port,
 		     u->qp->state);
+	if (event->end == CM_END_TIMEOUT && !u->active && w->plan.quiet &&
+	    is_peer(u, USER_CONNECTED))
+		fail(w, "CM-19: port %u: no RTU, and the peer is connected", u->port);
 	u->end = event->end;
 	set_state(u, USER_ENDED);
 	if (w->leaving || chance(&u->random, 500))

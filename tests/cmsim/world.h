@@ -29,6 +29,10 @@ enum {
 	PORT = 445,           /* users listen there */
 	EMPTY_PORT = 446,     /* and nobody here */
 	FIRST_PORT = 1000,    /* of the user who asks first */
+	/* limits of a machine with an attacker */
+	LIMIT_CONNS = 200,
+	LIMIT_PEER = 80,
+	LIMIT_REQUESTS = 40,
 };
 
 /** What came up in the runs, by which rules are proved. */
@@ -107,6 +111,7 @@ struct host {
 	struct random random; /* of the machine */
 	uint64_t wake_at;     /* the event that is set; UINT64_MAX: none */
 	bool running;         /* inside cm_machine_run() */
+	struct random laziness;
 };
 
 /** How a run goes, drawn from its seed. */
@@ -118,6 +123,7 @@ struct plan {
 	uint64_t delay_least, delay_most;
 	bool quiet; /* no restarts and cuts: the messages alone bring agreement */
 	unsigned int restarts, cuts;
+	bool lazy;            /* machines do what is due a little later, as in a busy event loop */
 	bool fail_qps;        /* now and then an operation on a queue pair fails */
 	unsigned int attacks; /* messages of the attacker */
 	bool flood;           /* these are REQs, in a few moments */
@@ -194,7 +200,7 @@ void host_start(struct world *w, int number);
 void host_restart(struct host *host, bool orderly);
 void host_free(struct host *host);
 void host_receive(struct host *host, const uint8_t from[16], const uint8_t *mad, size_t len);
-/** Let the machine do what is due, after every call to it. */
+/** Let the machine do what is due, at once or soon. To be called after every call to it. */
 void host_pump(struct host *host);
 struct qp *qp_new(struct host *host, struct user *user);
 /** The queue pair that this one is connected with, if that one is connected with it. */
