@@ -93,7 +93,6 @@ void cm_machine_conn_free(struct cm_machine_conn *conn)
 {
 	conn->own.qp = NULL;
 	conn->has_user = false;
-	machine_not_due(conn);
 	if (conn->state == CM_STATE_ENDED)
 		machine_conn_destroy(conn);
 	else

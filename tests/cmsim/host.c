@@ -89,6 +89,21 @@ static bool fails(const struct qp *qp, unsigned int which)
 	return qp->host->world->plan.fail_qps && (qp->qpn >> 12) % 16 == which;
 }
 
+/* CM-23: a queue pair of a peer is in one connection only. */
+static void check_sole(const struct qp *qp, const struct cm_machine_qp *how)
+{
+	struct world *w = qp->host->world;
+	for (size_t i = 0; i < w->num_qps; i++) {
+		const struct qp *other = &w->qps[i];
+		if (other->host == qp->host && other->incarnation == qp->incarnation &&
+		    (other->state == QP_RTR || other->state == QP_RTS) &&
+		    other->how.peer_qpn == how->peer_qpn &&
+		    !memcmp(other->how.peer_gid, how->peer_gid, 16))
+			fail(w, "CM-23: host %d has two connections with queue pair %x",
+			     qp->host->number, how->peer_qpn);
+	}
+}
+
 static int on_qp_connect(void *ctx, void *arg, const struct cm_machine_qp *how)
 {
 	struct host *host = ctx;
@@ -97,6 +112,7 @@ static int on_qp_connect(void *ctx, void *arg, const struct cm_machine_qp *how)
 		fail(host->world, "queue pair %x is connected in state %d", qp->qpn, qp->state);
 	if (fails(qp, 1))
 		return -EINVAL;
+	check_sole(qp, how);
 	qp->state = QP_RTR;
 	qp->how = *how;
 	return 0;
@@ -192,7 +208,8 @@ void host_pump(struct host *host)
 	if (!w->plan.lazy)
 		do_due(host);
 	else if (at != UINT64_MAX)
-		set_wake(host, (at > w->now ? at : w->now) + between(&host->laziness, 0, 3000));
+		set_wake(host,
+			 (at > w->now ? at : w->now) + between(&host->laziness, 0, w->plan.lazy));
 }
 
 void host_receive(struct host *host, const uint8_t from[16], const uint8_t *mad, size_t len)

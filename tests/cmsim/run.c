@@ -10,13 +10,14 @@
 /* After the trouble: an attempt has ended by then, or a REP or DREQ was given up, and failed queue
  * pairs were noticed. */
 #define SETTLE_TIME (400 * SECOND)
-#define LEFT_TIME   (10 * SECOND) /* no message is lost any more */
+#define LEFT_TIME   (3 * SECOND) /* no message is lost any more */
 #define LEAVE_TIME  (200 * SECOND)
 #define EVENTS_MOST 2000000
 
 static struct plan draw(uint64_t seed)
 {
 	static const unsigned int losses[] = { 0, 10, 100, 200, 500 };
+	static const uint64_t lazy[] = { 0, 0, 3000, 2000000 };
 	static const unsigned int repeats[] = { 0, 20, 200 };
 	static const uint64_t delays[][2] = {
 		{ 50, 200 }, { 1000, 50000 }, { 10, 2000000 }, { 10, 4000000 }, { 200000, 300000 }
@@ -36,7 +37,8 @@ static struct plan draw(uint64_t seed)
 		plan.cuts = random_below(&r, 4);
 	}
 	plan.fail_qps = chance(&r, 200);
-	plan.lazy = chance(&r, 500);
+	plan.mute = plan.quiet && chance(&r, 500);
+	plan.lazy = lazy[random_below(&r, 4)];
 	/* A message more in a busy event loop changes the times of others. */
 	if (!plan.lazy && chance(&r, 600)) {
 		plan.flood = chance(&r, 300);
@@ -178,7 +180,7 @@ static void play(struct world *w)
 	if (w->failed)
 		return;
 	users_leave(w);
-	until(w, w->now + LEFT_TIME);
+	until(w, w->now + LEFT_TIME + 5 * w->plan.lazy);
 	check_left(w);
 	until(w, w->now + LEAVE_TIME);
 	if (!w->failed)

@@ -12,6 +12,7 @@
 #include "daemon/cm/siphash.h"
 
 #define PING_EVERY (10 * SECOND)
+#define DREQ_TIME  (67 * SECOND) /* it is sent for the sixteenth time before */
 #define GIVE_UP    (60 * SECOND) /* without an acknowledgement: the queue pair has failed */
 
 static const char sorry[] = "sorry";
@@ -123,7 +124,9 @@ static void accept_request(struct user *u)
 	const struct cm_machine_own_qp own = { u->qp, u->qp->qpn, 1000 };
 	int r = cm_machine_accept(u->conn, &own, &what, u);
 	if (r < 0) {
-		if (r != -EINVAL || !u->world->plan.fail_qps)
+		/* The queue pair has failed, or CM_ENDED is on its way. */
+		if ((r != -EINVAL || !u->world->plan.fail_qps) &&
+		    (r != -ENOTCONN || !u->world->plan.lazy))
 			fail(u->world, "a request cannot be accepted: %d", r);
 		free_conn(u);
 		return;
@@ -295,9 +298,10 @@ static void on_connected(struct user *u, const struct cm_event *event)
 	u->was_connected = true;
 	u->last_ack = w->now;
 	set_state(u, USER_CONNECTED);
-	if (chance(&u->random, 500))
+	if (!w->plan.mute && chance(&u->random, 500))
 		net_data(w, u->qp);
-	after(w, between(&u->random, 0, PING_EVERY), ping, u, 0);
+	if (!w->plan.mute)
+		after(w, between(&u->random, 0, PING_EVERY), ping, u, 0);
 	if (chance(&u->random, 100))
 		free_conn(u);
 	else if (chance(&u->random, 100))
@@ -327,6 +331,8 @@ static void on_ended(struct user *u, const struct cm_event *event)
 	if (event->end == CM_END_TIMEOUT && !u->active && w->plan.quiet &&
 	    is_peer(u, USER_CONNECTED))
 		fail(w, "CM-19: port %u: no RTU, and the peer is connected", u->port);
+	if (u->state == USER_LEAVING && w->plan.quiet && u->honest && w->now - u->since > DREQ_TIME)
+		fail(w, "CM-20: port %u: nobody has answered the DREQ", u->port);
 	u->end = event->end;
 	set_state(u, USER_ENDED);
 	if (w->leaving || chance(&u->random, 500))

@@ -123,7 +123,8 @@ struct plan {
 	uint64_t delay_least, delay_most;
 	bool quiet; /* no restarts and cuts: the messages alone bring agreement */
 	unsigned int restarts, cuts;
-	bool lazy;            /* machines do what is due a little later, as in a busy event loop */
+	uint64_t lazy;        /* machines do what is due so much later, as in a busy event loop */
+	bool mute;            /* users send no data */
 	bool fail_qps;        /* now and then an operation on a queue pair fails */
 	unsigned int attacks; /* messages of the attacker */
 	bool flood;           /* these are REQs, in a few moments */
