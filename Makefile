@@ -348,6 +348,7 @@ $(patsubst %.c,build/fuzz-obj/%.o,$(wildcard daemon/rendezvous/*.c)): $(SKELETON
 $(FUZZ_LIB): $(patsubst %.c,build/fuzz-obj/%.o,$(PROTO_SRCS) $(SMCR_SRCS) $(RNIC_SRCS) \
 		$(wildcard tests/lib/enginepair*.c daemon/clients/*.c daemon/conns/*.c daemon/rendezvous/*.c) \
 		$(CORE_SRCS) $(FUZZED_HOST:%=daemon/host/%.c) \
+		$(wildcard daemon/cm/machine*.c) daemon/cm/siphash.c daemon/cm/timers.c \
 		daemon/policy/rules.c daemon/control/scrape_request.c)
 	$(call say,AR)rm -f $@ && $(AR) rcs $@ $^
 
