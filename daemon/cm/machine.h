@@ -3,7 +3,7 @@
  * @file machine.h
  * The connection manager of one software RNIC, without sockets, clock or event loop: messages, the
  * user's calls and the time go in, and everything else goes out by `struct cm_machine_ops`.
- * docs/cm.md has the states, timers and limits.
+ * docs/cm-machine.md has the states, timers and limits.
  *
  * Time: microseconds of any clock that does not go back. cm_machine_receive() and cm_machine_run()
  * tell it; before other calls cm_machine_set_time() does. Work that waits is done by

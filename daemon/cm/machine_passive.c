@@ -67,7 +67,7 @@ static struct refusal limited(const struct request *request)
 	return (struct refusal){ 0 };
 }
 
-/* Everything for which a REQ is refused, in Linux' order. */
+/* Everything for which a REQ is refused, in Linux' order. No other field matters (CM-11). */
 static struct refusal judge(struct request *request)
 {
 	struct cm_machine *machine = request->machine;

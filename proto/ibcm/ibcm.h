@@ -21,11 +21,12 @@
 
 #define IBCM_MAD_LEN 256
 #define IBCM_GID_LEN 16
-/** The queue pair of the CM, and the Q_Key that its datagrams have to carry. */
+/** The queue pair of the CM, and the Q_Key that its datagrams have to carry (CM-1). */
 #define IBCM_QPN  1
 #define IBCM_QKEY 0x80010000u
 
-/** A service id of the RDMA IP CM service (Annex A11): this plus a port of the space of TCP. */
+/** A service id of the RDMA IP CM service (Annex A11): this plus a port of the space of TCP
+ * (CM-5). */
 #define IBCM_SERVICE_TCP 0x0000000001060000u
 
 /** Attribute ids. */
@@ -102,12 +103,14 @@ struct ibcm_req {
 	uint64_t ca_guid;
 	uint32_t qkey; /* 0 of RC */
 	uint32_t qpn;  /* 24 bits */
-	/** RDMA READs that the sender answers at a time, and that it wants to have under way. */
+	/** RDMA READs that the sender answers at a time, and that it wants to have under way
+	 * (CM-13). */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t remote_timeout; /* 5 bits, as ack_timeout: the receiver's answer comes in time */
 	uint8_t transport;      /* 2 bits: 0 is RC */
 	bool flow_control;
-	uint32_t starting_psn; /* 24 bits: the first PSN that the sender of the REQ expects */
+	uint32_t starting_psn; /* 24 bits: the first PSN that the sender of the REQ expects (CM-12)
+				*/
 	uint8_t local_timeout; /* 5 bits: the sender's answer comes in time */
 	uint8_t retry_count;   /* 3 bits */
 	uint16_t pkey;
@@ -171,7 +174,7 @@ struct ibcm_msg {
 		struct ibcm_mra mra;
 		struct ibcm_rej rej;
 		struct ibcm_rep rep;
-		uint32_t dreq_qpn; /* 24 bits: the receiver's queue pair */
+		uint32_t dreq_qpn; /* 24 bits: the receiver's queue pair (CM-26) */
 		struct ibcm_sidr_req sidr_req;
 		struct ibcm_sidr_rep sidr_rep;
 	};
@@ -196,7 +199,7 @@ const char *ibcm_reject_text(uint16_t reason);
  *                    have are 0
  * @return 0; -EBADMSG: not IBCM_MAD_LEN bytes, or another version, class, method or status, or a
  *         length inside that is too large; -ENOTSUP: a CM message of another type. Linux drops
- *         all these without an answer, and so should the caller.
+ *         all these without an answer, and so should the caller (CM-2).
  */
 int ibcm_decode(const uint8_t *buf, size_t len, struct ibcm_msg *ret_msg);
 

@@ -2,8 +2,8 @@
 /**
  * @file ip.h
  * The RDMA IP CM service (Annex A11): the first bytes of a REQ's private data tell IP addresses and
- * the sender's port, so that programs can listen and connect by address and port. The service id of
- * the REQ has the receiver's port.
+ * the sender's port, so that programs can listen and connect by address and port (CM-6). The
+ * service id of the REQ has the receiver's port.
  */
 #ifndef SMCRD_PROTO_IBCM_IP_H
 #define SMCRD_PROTO_IBCM_IP_H
@@ -30,8 +30,8 @@ struct ibcm_ip {
 /**
  * Decode the header at the beginning of a REQ's private data.
  * @return 0; -ENOTSUP: another version of the header, or neither IPv4 nor IPv6; -EBADMSG: of IPv4,
- *         the 12 bytes before an address are not 0. Linux answers all these with REJ and
- *         IBCM_REJ_CONSUMER.
+ *         the 12 bytes before an address are not 0. All these are answered with REJ and
+ *         IBCM_REJ_CONSUMER (CM-7).
  */
 int ibcm_ip_decode(const uint8_t buf[IBCM_IP_LEN], struct ibcm_ip *ret_ip);
 
