@@ -49,7 +49,7 @@ static bool on_may_use(void *ctx, const struct cm_addr *local, const struct cm_a
 static void *on_find_listener(void *ctx, const struct cm_addr *local)
 {
 	struct cmfix *fix = ctx;
-	return local->port == CMFIX_PORT && !fix->no_listener ? &listener : NULL;
+	return local->port == fix->port ? &listener : NULL;
 }
 
 static int on_qp_connect(void *ctx, void *qp, const struct cm_machine_qp *how)
@@ -124,11 +124,11 @@ static const struct cm_machine_ops ops = {
 
 /* ---- life */
 
-static void set_rnic(struct cmfix *fix)
+void cmfix_set_mtu(struct cmfix *fix, uint8_t max_path_mtu)
 {
 	struct rnic_info info = {
 		.mac = { 0x52, 0x54, 0, 0, 0, 1 },
-		.max_path_mtu = 3,
+		.max_path_mtu = max_path_mtu,
 		.max_reads_answered = 16,
 		.max_reads_asked = 16,
 		.num_gids = 3,
@@ -153,7 +153,8 @@ struct cmfix *cmfix_new(const struct cm_limits *limits)
 	assert_int_equal(cm_machine_new(&params, &fix->machine), 0);
 	for (unsigned int i = 0; i < CMFIX_QPS; i++)
 		fix->qps[i].qpn = 0x777 + i;
-	set_rnic(fix);
+	fix->port = CMFIX_PORT;
+	cmfix_set_mtu(fix, 3);
 	return fix;
 }
 

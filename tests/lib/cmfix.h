@@ -14,7 +14,7 @@
 #define CMFIX_SENT   4096 /* messages that are kept until cmfix_sent() takes them */
 #define CMFIX_EVENTS 256
 #define CMFIX_QPS    32
-#define CMFIX_PORT   445 /* somebody listens here */
+#define CMFIX_PORT   445
 #define CMFIX_SECOND UINT64_C(1000000)
 #define CMFIX_REPEAT UINT64_C(4294967) /* code 20: 4.096 us times 2 to the power of 20 */
 
@@ -60,8 +60,8 @@ struct cmfix {
 	struct cmfix_qp qps[CMFIX_QPS];
 	bool stranger;                 /* may_use answers false */
 	bool fail_connect, fail_start; /* of queue pairs */
-	bool no_listener;
-	unsigned int refused; /* calls of that operation */
+	uint16_t port;                 /* somebody listens here: CMFIX_PORT */
+	unsigned int refused;          /* calls of that operation */
 	uint16_t refused_reason;
 	/** Called with each event, inside the callback; may be NULL. */
 	void (*on_event)(struct cmfix *fix, struct cmfix_event *event);
@@ -70,6 +70,7 @@ struct cmfix {
 /** A machine with the addresses cmfix_own and cmfix_own_second, path MTU 1024 (code 3) and 16 reads
  * each way. */
 struct cmfix *cmfix_new(const struct cm_limits *limits);
+void cmfix_set_mtu(struct cmfix *fix, uint8_t max_path_mtu);
 /** Free it. The machine must have nothing to remember any more, after time wait. */
 void cmfix_free(struct cmfix *fix);
 

@@ -55,6 +55,7 @@ static void a_refusal_reaches_the_user(void **state)
 		assert_int_equal(event->event.reject_reason, rows[i].reason);
 		assert_int_equal(event->event.private_len, IBCM_REJ_PRIVATE_LEN);
 		assert_string_equal(event->private_data, "no");
+		assert_non_null(strstr(event->text, ibcm_reject_text(rows[i].reason)));
 		assert_int_equal(fix->qps[0].state, CMFIX_ERR);
 		cmfix_pass(fix, 100 * CMFIX_SECOND);
 		cmfix_silent(fix);
