@@ -53,6 +53,7 @@ static bool receive(struct soft_device *dev)
 static void deliver(struct soft_device *dev)
 {
 	struct soft_qp *qp;
+	soft_gsi_deliver(dev);
 	DL_FOREACH (dev->busy, qp) {
 		if (dev->base.closed)
 			return;
@@ -232,8 +233,7 @@ static void fill_gids(struct soft_device *dev)
 			continue;
 		struct rnic_gid *gid = &info->gids[info->num_gids++];
 		*gid = (struct rnic_gid){ .type = RNIC_GID_ROCE_V2, .prefix_len = ep->prefix_len };
-		gid->raw[10] = gid->raw[11] = 0xFF;
-		memcpy(gid->raw + 12, &ep->addr, 4);
+		soft_addr_gid(ep->addr, gid->raw);
 	}
 }
 

@@ -8,6 +8,7 @@
  *   holder.c     which process has the UDP port
  *   rx.c         datagrams in: split, check, give to the QP
  *   tx.c         packets out in batches
+ *   gsi.c        datagrams of queue pair 1
  *   qp.c         life of a QP, completions, its timer
  *   mr.c         memory regions, and which memory a key stands for
  *   mw.c         memory windows
@@ -216,6 +217,39 @@ struct soft_arrival {
 /** Handle one RoCE packet that came to `ep`. */
 void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival,
 		    const uint8_t *buf, size_t len, uint16_t ip_id_guess);
+
+/* ---- gsi.c */
+
+/** How many datagrams to queue pair 1 are looked at in a round, and how many of one sender. Each
+ * costs the check of an ICRC, and perhaps an answer. */
+#define SOFT_GSI_SLOTS 64
+#define SOFT_GSI_SHARE 16
+
+struct soft_gsi_slot {
+	struct sockaddr_in from;
+	struct in_addr to;
+	bool sound; /* else it only counts */
+	uint8_t data[RNIC_GSI_LEN];
+};
+
+/** Queue pair 1. */
+struct soft_gsi {
+	rnic_gsi_fn *fn;
+	void *ctx;
+	uint32_t psn;
+	bool telling;
+	unsigned int used;
+	struct soft_gsi_slot slots[SOFT_GSI_SLOTS];
+};
+
+/** Is the packet for queue pair 1? */
+bool soft_gsi_is_for(const struct roce_packet *packet);
+/** Check a packet for queue pair 1, and keep it for soft_gsi_deliver(). */
+void soft_gsi_packet(struct soft_endpoint *ep, const struct sockaddr_in *from,
+		     const struct roce_packet *packet, const uint8_t *buf, size_t len,
+		     uint16_t ip_id_guess);
+/** Give what has come to the user. */
+void soft_gsi_deliver(struct soft_device *dev);
 
 /* ---- requester.c, requester_send.c, requester_read.c */
 
@@ -537,6 +571,9 @@ struct soft_qp {
 
 int soft_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params,
 		   struct rnic_qp **ret_qp);
+/** The IPv4 address of an IPv4-mapped GID. @return false: another GID */
+bool soft_gid_addr(const uint8_t gid[16], struct in_addr *ret_addr);
+void soft_addr_gid(struct in_addr addr, uint8_t ret_gid[16]);
 int soft_qp_connect(struct rnic_qp *qp, const struct rnic_qp_peer *peer);
 int soft_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
 void soft_qp_set_retry(struct rnic_qp *qp, unsigned int retry_ms);
@@ -598,6 +635,7 @@ struct soft_device {
 	struct roce_icrc_tables *tables;
 	struct soft_rx *rx;
 	struct soft_tx *tx;
+	struct soft_gsi gsi;
 
 	struct soft_qp *busy;
 	struct soft_qp *graveyard; /* QPs that are dead and not on `busy` */

@@ -114,14 +114,20 @@ static struct soft_endpoint *endpoint_of(struct soft_device *dev, uint8_t gid_in
 	return NULL;
 }
 
-/* The IPv4 address of an IPv4-mapped GID. @return false: another GID */
-static bool gid_addr(const uint8_t gid[16], struct in_addr *ret_addr)
+bool soft_gid_addr(const uint8_t gid[16], struct in_addr *ret_addr)
 {
 	static const uint8_t mapped[12] = { [10] = 0xFF, [11] = 0xFF };
 	if (memcmp(gid, mapped, sizeof(mapped)) != 0)
 		return false;
 	memcpy(ret_addr, gid + sizeof(mapped), sizeof(*ret_addr));
 	return true;
+}
+
+void soft_addr_gid(struct in_addr addr, uint8_t ret_gid[16])
+{
+	memset(ret_gid, 0, 10);
+	memset(ret_gid + 10, 0xFF, 2);
+	memcpy(ret_gid + 12, &addr, 4);
 }
 
 /* Ask for a neighbour entry, so that packets go to the MAC that the peer gave (CLC-17) and not to
@@ -158,7 +164,7 @@ int soft_qp_connect(struct rnic_qp *base, const struct rnic_qp_peer *peer)
 	struct soft_qp *qp = soft_qp_of(base);
 	struct in_addr addr;
 	struct soft_endpoint *ep = endpoint_of(qp->dev, peer->sgid_index);
-	if (qp->state != SOFT_QP_INIT || !gid_addr(peer->gid, &addr) ||
+	if (qp->state != SOFT_QP_INIT || !soft_gid_addr(peer->gid, &addr) ||
 	    peer->path_mtu > qp->dev->base.info.max_path_mtu)
 		return -EINVAL;
 	if (!ep)

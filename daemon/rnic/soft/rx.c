@@ -135,6 +135,10 @@ void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival
 		dev->stats.drop_malformed++;
 		return;
 	}
+	if (soft_gsi_is_for(&packet)) {
+		soft_gsi_packet(ep, from, &packet, buf, len, ip_id_guess);
+		return;
+	}
 	struct soft_qp *qp = find_qp(dev, packet.bth.dest_qp);
 	if (!qp || qp->state == SOFT_QP_INIT) {
 		dev->stats.drop_qp++;
