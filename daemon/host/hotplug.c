@@ -20,19 +20,20 @@ struct hotplug_watch {
 };
 
 /* "ACTION@DEVPATH" and then "KEY=VALUE" strings, each with its NUL. */
-bool hotplug_is_verbs(const char *msg, size_t len)
+bool hotplug_is_rdma(const char *msg, size_t len)
 {
-	bool action = false, subsystem = false;
+	bool action = false, device = false;
 	const char *end = msg + len;
 	while (msg < end) {
 		size_t n = strnlen(msg, (size_t)(end - msg));
 		if (msg + n == end)
 			return false; /* the message is cut off */
 		action |= !strcmp(msg, "ACTION=add") || !strcmp(msg, "ACTION=remove");
-		subsystem |= !strcmp(msg, "SUBSYSTEM=infiniband_verbs");
+		device |= !strcmp(msg, "SUBSYSTEM=infiniband_verbs") ||
+			  !strcmp(msg, "DEVNAME=infiniband/rdma_cm");
 		msg += n + 1;
 	}
-	return action && subsystem;
+	return action && device;
 }
 
 /* @return false: no more messages. @param ret_change set to true if a device may have changed */
@@ -47,7 +48,7 @@ static bool receive(struct hotplug_watch *watch, bool *ret_change)
 		*ret_change = true;
 	if (n < 0)
 		return errno == ENOBUFS || errno == EINTR;
-	if (from.nl_pid == 0 && hotplug_is_verbs(buf, (size_t)n)) /* 0: the kernel */
+	if (from.nl_pid == 0 && hotplug_is_rdma(buf, (size_t)n)) /* 0: the kernel */
 		*ret_change = true;
 	return true;
 }

@@ -13,15 +13,16 @@ struct event_base;
 struct hotplug_watch;
 
 /**
- * Subscribe. `on_change` runs from the event loop when a verbs device has come or gone. It also
- * runs when the kernel had to drop messages, since a device may have come or gone.
+ * Subscribe. `on_change` runs from the event loop when a verbs device, or the kernel's connection
+ * manager (rdma_ucm), has come or gone. It also runs when the kernel had to drop messages, since a
+ * device may have come or gone.
  * @return 0 or a negative errno
  */
 int hotplug_watch_new(struct event_base *base, void (*on_change)(void *ctx), void *ctx,
 		      struct hotplug_watch **ret_watch);
 void hotplug_watch_free(struct hotplug_watch *watch);
 
-/** Does this uevent of the kernel say that a verbs device comes or goes? */
-bool hotplug_is_verbs(const char *msg, size_t len);
+/** Does this uevent of the kernel say that one of these comes or goes? */
+bool hotplug_is_rdma(const char *msg, size_t len);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which uevents of the kernel say that a verbs device comes or goes. */
+/* Which uevents of the kernel say that a verbs device, or the connection manager, comes or goes. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 static bool judge(const char *msg, size_t len)
 {
 	uint8_t *copy = exact_copy((const uint8_t *)msg, len);
-	bool result = hotplug_is_verbs((const char *)copy, len);
+	bool result = hotplug_is_rdma((const char *)copy, len);
 	free(copy);
 	return result;
 }
@@ -31,6 +31,10 @@ static void messages(void **state)
 #define PATH "@/devices/virtual/infiniband_verbs/uverbs0\0"
 	assert_true(JUDGE("add" PATH "ACTION=add\0SUBSYSTEM=infiniband_verbs\0SEQNUM=1"));
 	assert_true(JUDGE("remove" PATH "SUBSYSTEM=infiniband_verbs\0ACTION=remove"));
+	assert_true(JUDGE("add@/devices/virtual/misc/rdma_cm\0ACTION=add\0SUBSYSTEM=misc\0"
+			  "DEVNAME=infiniband/rdma_cm"));
+	assert_false(JUDGE("add@/devices/virtual/misc/x\0ACTION=add\0SUBSYSTEM=misc\0"
+			   "DEVNAME=x"));
 	assert_false(JUDGE("change" PATH "ACTION=change\0SUBSYSTEM=infiniband_verbs"));
 	assert_false(JUDGE("add@/devices/x\0ACTION=add\0SUBSYSTEM=net"));
 	assert_false(JUDGE("add" PATH "ACTION=add"));
