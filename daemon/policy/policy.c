@@ -256,6 +256,11 @@ enum smcr_reason policy_judge(struct policy *policy, const struct smcr_subject *
 	return SMCR_REASON_LOCAL_POLICY;
 }
 
+bool policy_denies(const struct policy *policy, const struct smcr_subject *subject)
+{
+	return policy_rules_judge(policy->rules, SMCR_MAX_RULES, subject).denied;
+}
+
 /* ---- before there is a connection ---- */
 
 static bool names_program(const struct policy *policy)

@@ -59,6 +59,9 @@ void policy_netif(struct policy *policy, const struct netif *netif);
  */
 enum smcr_reason policy_judge(struct policy *policy, const struct smcr_subject *subject);
 
+/** Do the rules deny a connection? Counts nothing. */
+bool policy_denies(const struct policy *policy, const struct smcr_subject *subject);
+
 /** What can be said of a connection before a program of this host makes it. */
 struct policy_outlook {
 	enum smcr_reason reason;        /* SMCR_REASON_NONE: SMC-R is tried */
