@@ -102,6 +102,20 @@ struct cm_limits {
 	unsigned int requests_per_peer; /* requests that no user has answered yet (64) */
 };
 
+/** What operators may want to see of a connection or a request. */
+struct cm_told {
+	enum cm_told_what {
+		CM_TOLD_CONNECTED,
+		CM_TOLD_ENDED,   /* also one that has never been there, but for requests refused */
+		CM_TOLD_REFUSED, /* a request of a peer, by this host: by a user or without */
+	} what;
+	const char *rnic;
+	bool active;
+	struct cm_addr local, peer; /* port 0: not known */
+	enum cm_end end;            /* with CM_TOLD_ENDED */
+	const char *text;           /* why, for the end of a sentence; "" with CM_TOLD_CONNECTED */
+};
+
 struct cm_params {
 	struct event_base *base;
 	struct cm_limits limits;
@@ -109,9 +123,9 @@ struct cm_params {
 	 * to? The same check that links of SMC-R have. NULL: any. */
 	bool (*may_use)(void *ctx, struct rnic *rnic, const struct cm_addr *local,
 			const struct cm_addr *peer);
-	/** Something happened that operators may want to see: a connection has been made, has
-	 * ended, or a request was refused. May be NULL. */
-	void (*told)(void *ctx, const struct cm_conn *conn, const char *text);
+	/** Something happened that operators may want to see. May not call any function here. May
+	 * be NULL. */
+	void (*told)(void *ctx, const struct cm_told *told);
 	void *ctx;
 };
 
