@@ -9,6 +9,7 @@
 #include <time.h>
 #include <utlist.h>
 
+#include "daemon/cm/cm.h"
 #include "daemon/host/log.h"
 #include "daemon/host/words.h"
 
@@ -51,6 +52,9 @@ static const struct kind {
 	[EVENT_RNIC_UP] = { "rnic-up", "87914d1c165a4f00b9b98665d4413c62" },
 	[EVENT_RNIC_DOWN] = { "rnic-down", "66b410de164b4869b25d32495f5c0571" },
 	[EVENT_USER_REFUSED] = { "user-refused", "7c1f0b6d2e9a4d58a3b47c905e16f2d8" },
+	[EVENT_CM_UP] = { "cm-up", "c68a06a4a8884ab3b9062ed537f1e548" },
+	[EVENT_CM_DOWN] = { "cm-down", "bbc662d65e9445b6a16e8814c016e2e3" },
+	[EVENT_CM_REFUSED] = { "cm-refused", "e58e9045aca941619f70b74215629bef" },
 };
 _Static_assert(sizeof(kinds) / sizeof(kinds[0]) == NUM_EVENT_KINDS, "one has no name");
 
@@ -161,7 +165,10 @@ static const struct share *share_of(const struct event_record *event)
 	case EVENT_LINK_REFUSED: break;
 	case EVENT_COMMAND: return &of_commands;
 	case EVENT_FALLBACK:
-	case EVENT_RESET: return &of_connections;
+	case EVENT_RESET:
+	case EVENT_CM_UP:
+	case EVENT_CM_DOWN:
+	case EVENT_CM_REFUSED: return &of_connections;
 	case EVENT_RNIC_UP:
 	case EVENT_RNIC_DOWN: return &of_rnics;
 	case EVENT_USER_REFUSED: return &of_users;
@@ -373,7 +380,10 @@ static void put_sentence(struct event_record *event, const char *why)
 	case EVENT_RESET:
 	case EVENT_RNIC_UP:
 	case EVENT_RNIC_DOWN:
-	case EVENT_USER_REFUSED: break;
+	case EVENT_USER_REFUSED:
+	case EVENT_CM_UP:
+	case EVENT_CM_DOWN:
+	case EVENT_CM_REFUSED: break;
 	}
 }
 
@@ -450,6 +460,51 @@ void events_connection(struct events *events, const struct conns_told *told)
 	size_t n = (size_t)put_connection(event.text, sizeof(event.text), told);
 	if (n < sizeof(event.text))
 		put_end(event.text + n, sizeof(event.text) - n, told);
+	add(events, &event, LOG_INFO);
+}
+
+/* ---- of RDMA connections ---- */
+
+static struct smcr_addr of_cm(const struct cm_addr *addr)
+{
+	struct smcr_addr same = { .family = addr->family, .port = addr->port };
+	memcpy(same.ip, addr->addr, sizeof(same.ip));
+	return same;
+}
+
+/* "RDMA connection 192.0.2.1:40000 to 192.0.2.2:445 on soft:eth0 is up" */
+static void put_cm(struct event_record *event, const struct cm_told *told)
+{
+	const struct smcr_addr local = of_cm(&told->local), peer = of_cm(&told->peer);
+	const char *way = told->active ? "to" : "from";
+	char *text = event->text;
+	const size_t len = sizeof(event->text);
+	switch (told->what) {
+	case CM_TOLD_CONNECTED:
+		snprintf(text, len, "RDMA connection %s %s %s on %s is up", end_of(&local).text,
+			 way, end_of(&peer).text, told->rnic);
+		break;
+	case CM_TOLD_ENDED:
+		snprintf(text, len, "RDMA connection %s %s %s on %s has ended: %s",
+			 end_of(&local).text, way, end_of(&peer).text, told->rnic, told->text);
+		break;
+	case CM_TOLD_REFUSED:
+		snprintf(text, len,
+			 "request of %s for an RDMA connection to %s on %s was refused: %s",
+			 end_of(&peer).text, end_of(&local).text, told->rnic, told->text);
+		break;
+	}
+}
+
+void events_cm(struct events *events, const struct cm_told *told)
+{
+	static const enum event_kind kinds_of[] = { [CM_TOLD_CONNECTED] = EVENT_CM_UP,
+						    [CM_TOLD_ENDED] = EVENT_CM_DOWN,
+						    [CM_TOLD_REFUSED] = EVENT_CM_REFUSED };
+	struct event_record event = { .kind = kinds_of[told->what], .peer = of_cm(&told->peer) };
+	event.peer.port = 0;
+	snprintf(event.rnic, sizeof(event.rnic), "%s", told->rnic);
+	put_cm(&event, told);
 	add(events, &event, LOG_INFO);
 }
 

@@ -46,8 +46,11 @@ enum event_kind {
 	EVENT_RNIC_UP,      /* an RNIC is in use, or its port is active again */
 	EVENT_RNIC_DOWN,    /* an RNIC is gone, or its port is down */
 	EVENT_USER_REFUSED, /* a user has tried to send as this host (egress_guard) */
+	EVENT_CM_UP,        /* an RDMA connection has been made (daemon/cm) */
+	EVENT_CM_DOWN,      /* one has ended, or could not be made */
+	EVENT_CM_REFUSED,   /* a peer's request for one was refused */
 };
-#define NUM_EVENT_KINDS (EVENT_USER_REFUSED + 1)
+#define NUM_EVENT_KINDS (EVENT_CM_REFUSED + 1)
 
 struct event_record {
 	uint64_t id;      /* counts up from 1 */
@@ -67,6 +70,7 @@ struct event_record {
 	struct event_record *next, *prev;
 };
 
+struct cm_told;
 struct events;
 
 /** @return 0 or -ENOMEM. Events for which there is no memory are lines of the log only. */
@@ -95,6 +99,9 @@ void events_rnic(void *ctx, const char *name, bool up, const char *text);
  * @param text  a sentence: who, and what
  */
 void events_refused(struct events *events, const char *text);
+/** Event of an RDMA connection, or of a request for one, that the connection manager tells
+ * (daemon/cm/cm.h). It counts as one of a connection. */
+void events_cm(struct events *events, const struct cm_told *told);
 /**
  * An operator's command has ended.
  * @param command  the beginning of a sentence: what was asked for, and by whom

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "daemon/cm/cm.h"
 #include "daemon/events/events.h"
 #include "daemon/host/log.h"
 #include "tests/lib/tries.h"
@@ -358,6 +359,69 @@ static void users_that_were_refused(void **state)
 	events_free(events);
 }
 
+static struct cm_addr at(uint8_t last, uint16_t port)
+{
+	return (struct cm_addr){ .family = AF_INET, .addr = { 192, 0, 2, last }, .port = port };
+}
+
+static bool count_refused(void *arg, const struct event_record *event)
+{
+	*(unsigned int *)arg += event->kind == EVENT_CM_REFUSED;
+	return true;
+}
+
+/** What the connection manager tells. A peer that asks again and again displaces no other event. */
+static void rdma_connections(void **state)
+{
+	unsigned int refused = 0, counts[3] = { 0 };
+	(void)state;
+	struct events *events = fresh();
+	struct cm_told told = { .what = CM_TOLD_CONNECTED,
+				.rnic = "soft:eth0",
+				.active = true,
+				.local = at(1, 40000),
+				.peer = at(9, 445),
+				.text = "" };
+	events_cm(events, &told);
+	struct event_record last = look(events, 0, 0).last;
+	assert_string_equal(last.text,
+			    "RDMA connection 192.0.2.1:40000 to 192.0.2.9:445 on soft:eth0 is up");
+	assert_string_equal(event_kind_name(last.kind), "cm-up");
+	assert_string_equal(last.rnic, "soft:eth0");
+	assert_int_equal(last.peer.family, AF_INET);
+	assert_int_equal(last.peer.ip[3], 9);
+	assert_int_equal(last.peer.port, 0);
+
+	told.what = CM_TOLD_ENDED;
+	told.active = false;
+	told.text = "the peer has ended it";
+	events_cm(events, &told);
+	last = look(events, 1, 0).last;
+	assert_string_equal(last.text, "RDMA connection 192.0.2.1:40000 from 192.0.2.9:445 on "
+				       "soft:eth0 has ended: the peer has ended it");
+	assert_string_equal(event_kind_name(last.kind), "cm-down");
+
+	of_peer(events, 66, 1);
+	told = (struct cm_told){ .what = CM_TOLD_REFUSED,
+				 .rnic = "soft:eth0",
+				 .local = at(1, 445),
+				 .peer = at(66, 40000),
+				 .text = "nobody listens there" };
+	for (unsigned int i = 0; i < 5000; i++)
+		events_cm(events, &told);
+	last = look(events, 5002, 0).last;
+	assert_string_equal(last.text, "request of 192.0.2.66:40000 for an RDMA connection to "
+				       "192.0.2.1:445 on soft:eth0 was refused: nobody listens "
+				       "there");
+	assert_string_equal(event_kind_name(last.kind), "cm-refused");
+	assert_false(last.logged);
+	events_walk(events, 0, count_refused, &refused);
+	assert_int_equal(refused, EVENTS_OF_PEERS_CONNS);
+	events_walk(events, 0, count_classes, counts);
+	assert_int_equal(counts[0], EVENTS_OF_PEERS_CONNS + 3);
+	events_free(events);
+}
+
 /** Each kind has its own name and its own id of 128 bits, as the journal needs them. */
 static void kinds_are_told_apart(void **state)
 {
@@ -458,6 +522,7 @@ int main(void)
 		cmocka_unit_test(rnics),
 		cmocka_unit_test(kinds_are_told_apart),
 		cmocka_unit_test(users_that_were_refused),
+		cmocka_unit_test(rdma_connections),
 		cmocka_unit_test(the_catalog_has_all),
 		cmocka_unit_test(the_manual_has_all),
 		cmocka_unit_test(long_pieces),
