@@ -70,7 +70,7 @@ WARN := -Wall -Wextra $(WERROR) -Wshadow -Wstrict-prototypes -Wmissing-prototype
 	-Wno-missing-field-initializers -Wimplicit-fallthrough
 BASE_CFLAGS := -std=c17 -D_GNU_SOURCE -DSMCRD_VERSION='"$(VERSION)"' -g $(OPT) $(WARN) -I. -I$(B)/gen \
 	-MMD -MP -fstack-protector-strong $(CPPFLAGS)
-PKGS := inih libevent libsystemd libnl-3.0 libnl-genl-3.0 libnl-route-3.0 jansson libbpf libisal libibverbs
+PKGS := inih libevent libsystemd libnl-3.0 libnl-genl-3.0 libnl-route-3.0 jansson libbpf libisal libibverbs librdmacm
 # Expanded when a recipe runs, so that `make check` can install the packages first.
 PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PKGS))
 PKG_LIBS = $(shell $(PKG_CONFIG) --libs $(PKGS))

@@ -52,6 +52,7 @@ static int bring_up(struct smcrd *smcrd)
 		{ setup_events, "start the engine" },
 		{ setup_fabric, "start the engine" },
 		{ setup_engine, "start the engine" },
+		{ setup_cm, "manage RDMA connections" },
 		{ setup_rnics, NULL },
 		{ setup_option, NULL },
 		{ setup_tally, NULL },
@@ -175,6 +176,7 @@ void smcrd_free(struct smcrd *smcrd)
 	rnics_free(smcrd->rnics);
 	smcr_engine_free(smcrd->engine);
 	fabric_free(smcrd->fabric);
+	cm_free(smcrd->cm); /* the fabric has taken its RNICs away */
 	clients_free(smcrd->clients);
 	smcrd->clients = NULL; /* connections that end now wake no client */
 	conns_free(smcrd->conns);

@@ -8,6 +8,7 @@
  *   daemon.c           start as a table of steps, event loop, end
  *   setup_host.c       steps: privileges, interfaces, names of this host
  *   setup_rnics.c      steps: events, fabric, engine, RNICs
+ *   setup_cm.c         steps: the connection manager; RNICs that come and go for it
  *   setup_bpf.c        steps: BPF programs
  *   setup_programs.c   steps: policy, connections, the Unix socket
  *   setup_operators.c  steps: methods, the line of the service manager, metrics, the system bus
@@ -30,6 +31,7 @@
 
 #include "daemon/bus/bus.h"
 #include "daemon/clients/clients.h"
+#include "daemon/cm/cm.h"
 #include "daemon/conns/conns.h"
 #include "daemon/control/control.h"
 #include "daemon/control/scrape.h"
@@ -74,6 +76,7 @@ struct smcrd {
 	struct fabric *fabric;
 	struct rnics *rnics;
 	struct smcr_engine *engine;
+	struct cm *cm; /* RDMA connections by IP address and port */
 
 	/* BPF programs. */
 	struct rdv_option
@@ -116,6 +119,7 @@ int setup_names(struct smcrd *smcrd);
 int setup_events(struct smcrd *smcrd);
 int setup_fabric(struct smcrd *smcrd);
 int setup_engine(struct smcrd *smcrd);
+int setup_cm(struct smcrd *smcrd);
 int setup_rnics(struct smcrd *smcrd);
 int setup_option(struct smcrd *smcrd);
 int setup_tally(struct smcrd *smcrd);
@@ -132,6 +136,12 @@ int setup_clients(struct smcrd *smcrd);
 int setup_neighbours(struct smcrd *smcrd);
 int setup_scrape(struct smcrd *smcrd);
 int setup_bus(struct smcrd *smcrd);
+
+/* setup_cm.c */
+/** An RNIC was opened, has changed, or is about to be closed (fabric_params.device_changed). */
+void cm_on_device(void *ctx, struct rnic *rnic, enum fabric_change change);
+/** The kernel's connection manager may have come: use it with RNICs that wait for it. */
+void cm_look(struct smcrd *smcrd);
 
 /* setup_host.c */
 /** Work for the host begins (TURNS_HOST). */

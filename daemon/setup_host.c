@@ -60,8 +60,10 @@ static void on_hotplug(void *ctx)
 {
 	struct smcrd *smcrd = ctx;
 	smcrd_host_at_work(smcrd);
-	if (smcrd->rnics && !smcrd->stopping)
+	if (smcrd->rnics && !smcrd->stopping) {
 		rnics_devices_changed(smcrd->rnics);
+		cm_look(smcrd);
+	}
 }
 
 int setup_netifs(struct smcrd *smcrd)

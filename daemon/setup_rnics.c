@@ -58,6 +58,8 @@ int setup_fabric(struct smcrd *smcrd)
 					.gone_ctx = smcrd,
 					.device_renamed = on_rnic_renamed,
 					.renamed_ctx = smcrd,
+					.device_changed = cm_on_device,
+					.changed_ctx = smcrd,
 					.device_told = events_rnic,
 					.told_ctx = smcrd->events };
 	return fabric_new(&params, &smcrd->fabric);

@@ -13,15 +13,15 @@ set -euo pipefail
 
 build=(
 	gcc make pkg-config libc6-dev linux-libc-dev clang bpftool libbpf-dev libevent-dev libibverbs-dev
-	libinih-dev libisal-dev libjansson-dev libncurses-dev libnl-3-dev libnl-genl-3-dev libnl-route-3-dev libsystemd-dev
-	systemtap-sdt-dev uthash-dev
+	libinih-dev libisal-dev libjansson-dev libncurses-dev libnl-3-dev libnl-genl-3-dev libnl-route-3-dev librdmacm-dev
+	libsystemd-dev systemtap-sdt-dev uthash-dev
 )
 deb=(build-essential debhelper dpkg-dev)
 check=(
 	bats bpftrace clang-format clang-tidy dbus g++ git gzip jq libclang-rt-14-dev libcmocka-dev llvm mandoc musl-tools python3
 	python3-prometheus-client shellcheck spin systemd tshark xxd zlib1g-dev zsh
 	# demo, benchmark, and programs that tests run over SMC-R
-	ca-certificates curl ethtool iperf3 iproute2 kmod libcap2-bin librdmacm-dev ncat nftables nginx-light
+	ca-certificates curl ethtool iperf3 iproute2 kmod libcap2-bin ncat nftables nginx-light
 	openssl procps python3-grpcio strace tcpdump util-linux
 )
 check_deb=(debootstrap lintian rpm rpmlint)

@@ -120,7 +120,8 @@ struct cm_params {
 	struct event_base *base;
 	struct cm_limits limits;
 	/** Is the peer's address, which a request or a route named, one that this RNIC may talk
-	 * to? The same check that links of SMC-R have. NULL: any. */
+	 * to? The same check that links of SMC-R have. If this side asks, the port of `local` is 0.
+	 * NULL: any. */
 	bool (*may_use)(void *ctx, struct rnic *rnic, const struct cm_addr *local,
 			const struct cm_addr *peer);
 	/** Something happened that operators may want to see. May not call any function here. May
@@ -136,6 +137,8 @@ void cm_free(struct cm *cm);
 /** An RNIC is in use from now on: requests that come to it are answered.
  * @return 0, or a negative errno with a sentence: requests are not answered there */
 int cm_add_rnic(struct cm *cm, struct rnic *rnic, char ret_error[CM_ERROR_LEN]);
+/** Is the RNIC in use? */
+bool cm_has_rnic(const struct cm *cm, const struct rnic *rnic);
 /** The RNIC is about to be closed: its connections end (CM_END_LOCAL). */
 void cm_remove_rnic(struct cm *cm, struct rnic *rnic);
 /** The RNIC has told that it has changed (RNIC_EVENT_*). */
@@ -148,7 +151,8 @@ void cm_rnic_changed(struct cm *cm, struct rnic *rnic);
  */
 int cm_listen(struct cm *cm, const struct cm_addr *local, cm_event_fn *fn, void *ctx,
 	      struct cm_listener **ret_listener, char ret_error[CM_ERROR_LEN]);
-/** Listen no more. Requests that no user has answered are refused; connections stay. */
+/** Listen no more. Requests that no user has answered are refused and freed, as by cm_reject();
+ * connections stay. */
 void cm_listener_free(struct cm_listener *listener);
 
 /**
@@ -187,7 +191,7 @@ void cm_conn_heard(struct cm_conn *conn);
  * peer has answered or does not answer in time. */
 void cm_disconnect(struct cm_conn *conn);
 /** Forget a connection; no event follows. If it has not ended, the peer is told. The QP is the
- * caller's, and may be destroyed before or after. */
+ * caller's, and may be destroyed before, in the same turn of the event loop, or after. */
 void cm_conn_free(struct cm_conn *conn);
 
 struct rnic *cm_conn_rnic(const struct cm_conn *conn);

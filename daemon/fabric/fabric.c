@@ -86,11 +86,19 @@ static void describe(struct fabric_device *device)
 	}
 }
 
+static void tell_change(const struct fabric_device *device, enum fabric_change change)
+{
+	const struct fabric_params *params = &device->fabric->params;
+	if (params->device_changed)
+		params->device_changed(params->changed_ctx, device->rnic, change);
+}
+
 static void device_drop(struct fabric *fabric, struct fabric_device *device)
 {
 	fabric_poll_devices(fabric);
 	smcr_engine_set_time(fabric->engine, fabric_now());
 	smcr_engine_device_remove(fabric->engine, device->id);
+	tell_change(device, FABRIC_DEVICE_CLOSING);
 	rnic_close(device->rnic);
 	DL_DELETE(fabric->devices, device);
 	free(device);
@@ -178,6 +186,7 @@ static void on_device_event(void *ctx, struct rnic *rnic, const struct rnic_even
 	describe(device);
 	smcr_engine_set_time(device->fabric->engine, fabric_now());
 	smcr_engine_device_update(device->fabric->engine, &device->info);
+	tell_change(device, FABRIC_DEVICE_CHANGED);
 }
 
 static struct fabric_device *device_by_name(const struct fabric *fabric, const char *name)
@@ -231,6 +240,7 @@ int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 	DL_APPEND(fabric->devices, device);
 	rnic_get_info(device->rnic, &info);
 	tell(fabric, &info, true);
+	tell_change(device, FABRIC_DEVICE_OPENED);
 	return 0;
 }
 
@@ -329,6 +339,7 @@ void fabric_free(struct fabric *fabric)
 	alarm_free(fabric->timer);
 	struct fabric_device *device, *next;
 	DL_FOREACH_SAFE (fabric->devices, device, next) {
+		tell_change(device, FABRIC_DEVICE_CLOSING);
 		rnic_close(device->rnic);
 		DL_DELETE(fabric->devices, device);
 		free(device);

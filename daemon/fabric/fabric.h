@@ -21,6 +21,13 @@ enum fabric_work {
 	FABRIC_DEVICES, /* changes of RNICs */
 };
 
+/** What an RNIC's other users have to know. */
+enum fabric_change {
+	FABRIC_DEVICE_OPENED,
+	FABRIC_DEVICE_CHANGED, /* as RNIC_EVENT_CHANGED, _PORT_ACTIVE or _PORT_DOWN */
+	FABRIC_DEVICE_CLOSING, /* it is still there */
+};
+
 struct fabric_params {
 	struct event_base *base;
 	const struct rnic_host_ops *host_ops;
@@ -36,6 +43,11 @@ struct fabric_params {
 	 * device is gone or its port is down. `text` is a sentence about that. May be NULL. */
 	void (*device_told)(void *ctx, const char *name, bool up, const char *text);
 	void *told_ctx;
+
+	/** For who uses RNICs beside the engine. No device may be opened or closed inside. May be
+	 * NULL. */
+	void (*device_changed)(void *ctx, struct rnic *rnic, enum fabric_change change);
+	void *changed_ctx;
 
 	/** The device goes by another name now, that of its interface. May be NULL. */
 	void (*device_renamed)(void *ctx, const char *before, const char *now);
