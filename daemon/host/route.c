@@ -14,9 +14,8 @@ static int errno_of(int error)
 	switch (-error) {
 	case NLE_NOMEM: return -ENOMEM;
 	case NLE_PERM: return -EPERM;
-	case NLE_BAD_SOCK:
-	case NLE_FAILURE: return -EIO;
-	default: return -ENETUNREACH;
+	case NLE_BAD_SOCK: return -EIO;
+	default: return -ENETUNREACH; /* libnl has no code for that */
 	}
 }
 
