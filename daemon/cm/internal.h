@@ -8,8 +8,12 @@
  *   resolve.c   by which RNIC a peer is reached
  *   view.c      connections, listeners and counters for operators; names; addresses as text
  *   soft.c      software RNICs: packets of queue pair 1, time, queue pairs, for
- *   machine.c   the messages of the connection manager, without input and output
- *   verbs.c     verbs devices: the kernel's rdma_cm
+ *   machine.c   the messages of the connection manager, without input and output; with
+ *               machine_active.c, machine_conn.c, machine_end.c, machine_passive.c,
+ *               machine_receive.c, machine_send.c, machine_tables.c, machine_time_wait.c, timers.c
+ *               and siphash.c (machine_internal.h)
+ *   verbs.c     verbs devices, by the kernel's rdma_cm
+ *   kernel.c    its event channel and ids
  *
  * An RNIC in use is a `struct cm_port`. What differs between kinds of RNICs is behind `struct
  * cm_kind`. A kind tells of a connection by cm_conn_ask(), cm_conn_up() and cm_conn_end(), which

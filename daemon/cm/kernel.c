@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/rnic/verbs/reaper.h"
+
 #define DEVICE "/dev/infiniband/rdma_cm"
 
 /* How many events are taken before other work of the event loop has its turn. */
@@ -18,6 +20,14 @@ struct cm_kernel {
 	struct rdma_event_channel *channel;
 	struct event *readable;
 	unsigned int users;
+	struct verbs_reaper *reaper; /* the kernel may take long to destroy an id */
+	struct verbs_job last;
+};
+
+/** An id that is destroyed by the reaper. */
+struct doomed {
+	struct verbs_job job;
+	struct rdma_cm_id *id;
 };
 
 int cm_kernel_result(int result)
@@ -55,6 +65,28 @@ void cm_from_sockaddr(const struct sockaddr *sockaddr, struct cm_addr *ret_addr)
 	}
 }
 
+/* ---- the end of ids */
+
+static void destroy(void *arg)
+{
+	struct doomed *doomed = arg;
+	rdma_destroy_id(doomed->id);
+	free(doomed);
+}
+
+static void doom(struct cm_kernel *kernel, struct rdma_cm_id *id)
+{
+	struct doomed *doomed = calloc(1, sizeof(*doomed));
+	id->context = NULL;
+	if (!doomed) {
+		rdma_destroy_id(id);
+		return;
+	}
+	doomed->id = id;
+	doomed->job = (struct verbs_job){ .run = destroy, .arg = doomed };
+	verbs_reaper_do(kernel->reaper, &doomed->job);
+}
+
 /* ---- events */
 
 /* An id may be destroyed only when its events are acknowledged, which invalidates them: so they are
@@ -77,7 +109,7 @@ static void copy(const struct rdma_cm_event *event, struct copied *ret_copied)
 	param->private_data = ret_copied->private_data;
 }
 
-/* The id that an event is about: that of the listener, with a new one. */
+/* What is behind the id that an event is about: the listener, with a new id. NULL: it has ended. */
 static struct cm_kernel_id *id_of(const struct rdma_cm_event *event)
 {
 	const bool request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST;
@@ -93,7 +125,8 @@ static bool take_event(struct cm_kernel *kernel)
 	copy(event, &copied);
 	rdma_ack_cm_event(event);
 	struct cm_kernel_id *id = id_of(&copied.event);
-	id->on_event(id, &copied.event);
+	if (id)
+		id->on_event(id, &copied.event);
 	return true;
 }
 
@@ -126,13 +159,21 @@ static int explain(const char *name, int error, char *ret_error)
 	return error;
 }
 
+/* The channel has to stay until the last id is gone. */
+static void free_channel(void *arg)
+{
+	struct cm_kernel *kernel = arg;
+	if (kernel->channel)
+		rdma_destroy_event_channel(kernel->channel);
+	free(kernel);
+}
+
 static void kernel_free(struct cm_kernel *kernel)
 {
 	if (kernel->readable)
 		event_free(kernel->readable);
-	if (kernel->channel)
-		rdma_destroy_event_channel(kernel->channel);
-	free(kernel);
+	kernel->last = (struct verbs_job){ .run = free_channel, .arg = kernel };
+	verbs_reaper_end(kernel->reaper, &kernel->last);
 }
 
 static int kernel_new(struct cm *cm, struct cm_kernel **ret_kernel)
@@ -141,8 +182,11 @@ static int kernel_new(struct cm *cm, struct cm_kernel **ret_kernel)
 	if (!kernel)
 		return -ENOMEM;
 	int error = 0;
+	kernel->reaper = verbs_reaper_new();
 	kernel->channel = rdma_create_event_channel();
-	if (!kernel->channel)
+	if (!kernel->reaper)
+		error = -ENOMEM;
+	else if (!kernel->channel)
 		error = cm_kernel_result(-1);
 	else if (fcntl(kernel->channel->fd, F_SETFL, O_NONBLOCK) < 0)
 		error = -errno;
@@ -201,9 +245,23 @@ void cm_kernel_id_take(struct cm_kernel_id *id, struct rdma_cm_id *rdma_id)
 	rdma_id->context = id;
 }
 
-void cm_kernel_id_end(struct cm_kernel_id *id)
+void cm_kernel_refuse(struct cm *cm, struct rdma_cm_id *id)
+{
+	rdma_reject(id, NULL, 0);
+	doom(cm->kernel, id);
+}
+
+/* It has no messages that the kernel would have to wait for. */
+void cm_kernel_id_end_listening(struct cm_kernel_id *id)
 {
 	if (id->id)
 		rdma_destroy_id(id->id);
+	id->id = NULL;
+}
+
+void cm_kernel_id_end(struct cm_kernel_id *id)
+{
+	if (id->id)
+		doom(id->port->cm->kernel, id->id);
 	id->id = NULL;
 }

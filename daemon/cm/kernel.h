@@ -17,9 +17,9 @@
 struct cm_kernel_id {
 	struct rdma_cm_id *id;
 	struct cm_port *port;
-	/** An event of the id. It was copied and is acknowledged already, so the id may be freed.
-	 * With RDMA_CM_EVENT_CONNECT_REQUEST, event->id is a new one, which the callee frees or
-	 * keeps. */
+	/** An event of the id; none comes behind cm_kernel_id_end(). It was copied and is
+	 * acknowledged already, so the id may be freed. With RDMA_CM_EVENT_CONNECT_REQUEST,
+	 * event->id is a new one, which the callee frees or keeps. */
 	void (*on_event)(struct cm_kernel_id *id, const struct rdma_cm_event *event);
 };
 
@@ -33,8 +33,12 @@ void cm_kernel_close(struct cm *cm);
 int cm_kernel_id_new(struct cm *cm, struct cm_kernel_id *id);
 /** Take a new id of a CONNECT_REQUEST. */
 void cm_kernel_id_take(struct cm_kernel_id *id, struct rdma_cm_id *rdma_id);
+/** Refuse and destroy such an id. */
+void cm_kernel_refuse(struct cm *cm, struct rdma_cm_id *id);
 /** Destroy the id, if there is one: no event comes any more. The kernel ends what has not ended. */
 void cm_kernel_id_end(struct cm_kernel_id *id);
+/** The same for an id that listens: when this returns its port is free. */
+void cm_kernel_id_end_listening(struct cm_kernel_id *id);
 
 /** @return 0 or a negative errno */
 int cm_kernel_result(int result);

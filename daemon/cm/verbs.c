@@ -361,8 +361,7 @@ static void on_passive_event(struct cm_kernel_id *id, const struct rdma_cm_event
 static void refuse(const struct place *place, struct rdma_cm_id *id, const struct cm_addr *peer,
 		   const char *why)
 {
-	rdma_reject(id, NULL, 0);
-	rdma_destroy_id(id);
+	cm_kernel_refuse(place->id.port->cm, id);
 	place->id.port->cm->stats.refused++;
 	cm_tell_refused(place->id.port, &place->addr, peer, why);
 }
@@ -466,7 +465,7 @@ static void verbs_refresh(struct cm_conn *conn)
 static void place_free(struct verbs *verbs, struct place *place)
 {
 	DL_DELETE(verbs->places, place);
-	cm_kernel_id_end(&place->id);
+	cm_kernel_id_end_listening(&place->id);
 	free(place);
 }
 
@@ -524,7 +523,8 @@ static int place_add(struct cm_port *port, struct cm_listener *listener, const s
 		error = cm_kernel_result(rdma_listen(place->id.id, BACKLOG));
 	if (error)
 		place_free(verbs, place);
-	return error;
+	/* So the kernel says that somebody listens at all addresses. */
+	return error == -EADDRNOTAVAIL ? -EADDRINUSE : error;
 }
 
 static bool is_link_local(const struct cm_addr *addr)
