@@ -22,8 +22,8 @@ void rnic_soft_set_gsi(struct rnic *rnic, rnic_gsi_fn *fn, void *ctx)
 
 /* ---- in */
 
-/* The next place of this round's, for a datagram of that sender. Whoever floods the queue pair uses
- * up his share, and not more. @return NULL: none is left */
+/* CM-29. The next place of this round's, for a datagram of that sender. Whoever floods the queue
+ * pair uses up his share, and not more. @return NULL: none is left */
 static struct soft_gsi_slot *take_slot(struct soft_gsi *gsi, struct in_addr from)
 {
 	unsigned int of_sender = 0;
@@ -51,6 +51,7 @@ bool soft_gsi_is_for(const struct roce_packet *packet)
 	return packet->bth.dest_qp == GSI_QPN;
 }
 
+/* CM-2, CM-3: the P_Key was checked before; port, PSN and source queue pair are of no meaning. */
 void soft_gsi_packet(struct soft_endpoint *ep, const struct sockaddr_in *from,
 		     const struct roce_packet *packet, const uint8_t *buf, size_t len,
 		     uint16_t ip_id_guess)
@@ -116,7 +117,7 @@ static const struct soft_endpoint *endpoint_at(const struct soft_device *dev, st
 	return NULL;
 }
 
-/* AckReq has no meaning here, but Linux sets it. */
+/* CM-1. AckReq has no meaning here, but Linux sets it. */
 static size_t build(struct soft_device *dev, const struct roce_flow *flow, const uint8_t *data,
 		    uint8_t *buf)
 {
