@@ -139,7 +139,8 @@ void cm_free(struct cm *cm);
 int cm_add_rnic(struct cm *cm, struct rnic *rnic, char ret_error[CM_ERROR_LEN]);
 /** Is the RNIC in use? */
 bool cm_has_rnic(const struct cm *cm, const struct rnic *rnic);
-/** The RNIC is about to be closed: its connections end (CM_END_LOCAL). */
+/** The RNIC is about to be closed: its connections end. Here alone events come inside a call: users
+ * get CM_ENDED (CM_END_LOCAL), and must destroy what they have at the RNIC before this returns. */
 void cm_remove_rnic(struct cm *cm, struct rnic *rnic);
 /** The RNIC has told that it has changed (RNIC_EVENT_*). */
 void cm_rnic_changed(struct cm *cm, struct rnic *rnic);

@@ -270,36 +270,55 @@ static void tell(struct cm_conn *conn, const struct cm_note *note)
 	fn(ctx, conn, &event);
 }
 
+/* Deliver the first note of a connection. */
+static void deliver(struct cm_conn *conn)
+{
+	struct cm *cm = conn->cm;
+	const struct cm_note note = conn->notes[0];
+	DL_DELETE2(cm->due, conn, due_prev, due_next);
+	conn->num_notes--;
+	memmove(conn->notes, conn->notes + 1, conn->num_notes * sizeof(conn->notes[0]));
+	conn->due = conn->num_notes > 0;
+	if (conn->due)
+		DL_APPEND2(cm->due, conn, due_prev, due_next);
+	tell(conn, &note);
+}
+
 void cm_conns_deliver(struct cm *cm)
 {
 	/* What comes during the callbacks has its turn when other events had theirs. */
-	for (unsigned int turns = cm->num_conns; cm->due && turns > 0; turns--) {
-		struct cm_conn *conn = cm->due;
-		const struct cm_note note = conn->notes[0];
-		DL_DELETE2(cm->due, conn, due_prev, due_next);
-		conn->num_notes--;
-		memmove(conn->notes, conn->notes + 1, conn->num_notes * sizeof(conn->notes[0]));
-		conn->due = conn->num_notes > 0;
-		if (conn->due)
-			DL_APPEND2(cm->due, conn, due_prev, due_next);
-		tell(conn, &note);
-	}
+	for (unsigned int turns = cm->num_conns; cm->due && turns > 0; turns--)
+		deliver(cm->due);
 	if (cm->due)
 		event_active(cm->deliver, EV_TIMEOUT, 0);
 }
 
 /* ---- many at once */
 
+/* A connection that has lost its RNIC, and whose user has to hear of that. */
+static struct cm_conn *next_bereft(struct cm *cm)
+{
+	struct cm_conn *conn;
+	DL_FOREACH2 (cm->due, conn, due_next) {
+		if (!conn->port)
+			return conn;
+	}
+	return NULL;
+}
+
 void cm_conns_of_port_end(struct cm_port *port)
 {
+	struct cm *cm = port->cm;
 	struct cm_conn *conn, *next;
-	DL_FOREACH_SAFE (port->cm->conns, conn, next) {
+	DL_FOREACH_SAFE (cm->conns, conn, next) {
 		if (conn->port != port)
 			continue;
 		drop(conn);
 		conn->port = NULL;
 		cm_conn_end(conn, CM_END_LOCAL, 0, NULL, "its RNIC is gone");
 	}
+	while ((conn = next_bereft(cm)))
+		deliver(conn);
 }
 
 void cm_conns_of_listener_refuse(struct cm_listener *listener)

@@ -173,7 +173,7 @@ void cm_conn_end(struct cm_conn *conn, enum cm_end end, uint16_t reject_reason,
 void cm_tell_refused(struct cm_port *port, const struct cm_addr *local, const struct cm_addr *peer,
 		     const char *text);
 void cm_conn_set_state(struct cm_conn *conn, enum cm_state state);
-/** End and let go of all connections of an RNIC. */
+/** End and let go of all connections of an RNIC, and tell their users now. */
 void cm_conns_of_port_end(struct cm_port *port);
 /** Refuse and free requests that the listener's user has not answered. */
 void cm_conns_of_listener_refuse(struct cm_listener *listener);

@@ -84,7 +84,12 @@ static void end_with_error(struct link *link, enum cm_end how, const char *what,
 
 static void on_timeout(void *ctx)
 {
-	end(ctx, CM_END_TIMEOUT, 0, NULL, "the peer did not answer in time");
+	struct link *link = ctx;
+	if (link->conn->view.state == CM_STATE_ENDING)
+		end(link, CM_END_DISCONNECTED, 0, NULL,
+		    "this host has ended it, and the peer did not answer");
+	else
+		end(link, CM_END_TIMEOUT, 0, NULL, "the peer did not answer in time");
 }
 
 static struct link *link_new(struct cm_conn *conn,
@@ -126,7 +131,8 @@ static void on_rejected(struct link *link, const struct rdma_cm_event *event)
 		return;
 	default:
 		snprintf(text, sizeof(text),
-			 "the peer's connection manager has refused it (reason %u)", reason);
+			 "the peer's connection manager has refused it: %s (REJ %u)",
+			 ibcm_reject_text(reason), reason);
 		end(link, CM_END_PEER_REFUSED, reason, NULL, text);
 	}
 }

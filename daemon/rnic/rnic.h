@@ -98,7 +98,7 @@ struct rnic_stats {
 	uint64_t drop_qp;         /* no such QP, or QP not ready to receive */
 	uint64_t drop_peer;       /* not from the QP's peer address */
 	uint64_t drop_psn;        /* outside any window that may be answered */
-	uint64_t drop_access;     /* rkey, bounds, protection domain or access rights */
+	uint64_t drop_access;     /* rkey, bounds, protection domain or access rights; Q_Key */
 	uint64_t interface_reads; /* soft: how often the interface was read again */
 };
 

@@ -478,7 +478,7 @@ static void rnic_goes(void **state)
 	connect_both();
 	cm_remove_rnic(b.cm, b.side.rnic);
 	assert_null(cm_conn_rnic(b.conn));
-	assert_true(wait_for(&b.ended, 1));
+	assert_int_equal(b.ended, 1); /* at once: the queue pair has to go before the RNIC */
 	assert_int_equal(b.end, CM_END_LOCAL);
 	assert_true(wait_for(&a.ended, 1));
 	assert_int_equal(a.end, CM_END_PEER_DISCONNECTED);
@@ -799,6 +799,47 @@ static void flood_leaves_room_for_others(void **state)
 	PROVES("CM-29");
 }
 
+static void free_all(void *ctx, struct cm_conn *conn, const struct cm_event *event)
+{
+	struct host *host = ctx;
+	on_event(ctx, conn, event);
+	if (event->type != CM_ENDED)
+		return;
+	rnic_side_qp_destroy(&host->side);
+	cm_conn_free(conn);
+}
+
+/* One connection is up, and one waits for its user, who hears of both at once, and destroys the
+ * queue pair before the RNIC is closed. */
+static void rnic_goes_with_everything(void **state)
+{
+	(void)state;
+	char error[CM_ERROR_LEN];
+	uint8_t mad[IBCM_MAD_LEN];
+	const struct cm_offer offer = { .rnr_retry = 7 };
+	const struct cm_addr to = { .family = AF_INET, .addr = { 10, 77, 0, 1 }, .port = PORT };
+	struct cm_addr from = addr_b;
+	from.port = 0;
+	listen_at(&a, &to);
+	connect_to(&b, &to, &from, 0);
+	assert_true(wait_for(&a.requests, 1));
+	rnic_side_qp(&a.side, 8, 8, 64);
+	assert_int_equal(cm_accept(a.conn, a.side.qp, &offer, RETRY_MS, free_all, &a, error), 0);
+	assert_true(wait_for(&a.connected, 1));
+	build_req(30, mad);
+	send_mad(mad, IBCM_QKEY, 0);
+	assert_true(wait_for(&a.requests, 2));
+	cm_remove_rnic(a.cm, a.side.rnic);
+	assert_int_equal(a.ended, 2);
+	assert_null(a.side.qp);
+	rnic_side_close(&a.side); /* it has no queue pair */
+	assert_true(wait_for(&b.ended, 1));
+	testnet_enter(&net, 0);
+	rnic_side_open(&a.side, base, "soft:t0", 4096);
+	testnet_enter(&net, 1);
+	host_add(&a);
+}
+
 static void history_is_bounded(void **state)
 {
 	(void)state;
@@ -853,6 +894,7 @@ int main(void)
 		TEST(nonsense_gets_no_answer),
 		TEST(tap_sees_messages),
 		TEST(flood_leaves_room_for_others),
+		TEST(rnic_goes_with_everything),
 		TEST(history_is_bounded),
 		cmocka_unit_test(names),
 	};
