@@ -209,6 +209,24 @@ static void a_configuration_replaces_another(void **state)
 	expect_rules("deny uid 4 + 0\ndeny uid 8 0\n");
 }
 
+/* The connection manager asks by peer and port, and that counts nothing. */
+static void rules_can_be_asked(void **state)
+{
+	(void)state;
+	const struct smcr_addr addr = { .family = AF_INET, .ip = { 192, 0, 2, 7 } };
+	struct smcr_subject subject = { .peer = rdv_addr16(&addr), .port = 445 };
+	assert_false(policy_denies(policy, &subject));
+	assert_int_equal(add("deny peer 192.0.2.0/24 port 445", false), 0);
+	assert_true(policy_denies(policy, &subject));
+	subject.port = 446;
+	assert_false(policy_denies(policy, &subject));
+	assert_int_equal(add("allow port 20049", false), 0);
+	assert_true(policy_denies(policy, &subject));
+	subject.port = 20049;
+	assert_false(policy_denies(policy, &subject));
+	expect_rules("deny port 445 peer 192.0.2.0/24 + 0\nallow port 20049 + 0\n");
+}
+
 /* What is decided at hand-over is counted for the rule that decides, beside what the BPF programs
  * have counted. */
 static void decisions_are_counted(void **state)
@@ -347,6 +365,7 @@ int main(void)
 		FRESH(rules_come_and_go),
 		FRESH(there_are_so_many_places),
 		FRESH(a_configuration_replaces_another),
+		FRESH(rules_can_be_asked),
 		FRESH(decisions_are_counted),
 		FRESH(a_peer_is_left_to_tcp),
 		FRESH(which_reason_comes_first),
