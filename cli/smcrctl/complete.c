@@ -170,7 +170,7 @@ static void offer_values(const struct question *question, enum commands_value va
 /* For keys whose values are words. */
 static const struct {
 	const char *key;
-	const char *words[8];
+	const char *words[9];
 } known_values[] = {
 	{ "dbus", { "yes", "no", "auto" } },
 	{ "log_level", { "error", "warning", "notice", "info", "debug" } },
@@ -228,8 +228,12 @@ static void offer_filter_value(const struct question *question, const char *obje
 						   "handed-back",
 						   "plain",
 						   NULL };
+	static const char *const cm_states[] = { "asking", "asked", "accepting", "connected",
+						 "ending", "ended", NULL };
 	if (!strcmp(filter, "mode"))
 		offer_all(question, modes);
+	else if (!strcmp(filter, "state") && !strcmp(object, "cm"))
+		offer_all(question, cm_states);
 	else if (!strcmp(filter, "state"))
 		offer_all(question, strcmp(object, "link") ? conn_states : link_states);
 	else if (!strcmp(filter, "peer"))

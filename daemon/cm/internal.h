@@ -14,6 +14,7 @@
  *               and siphash.c (machine_internal.h)
  *   verbs.c     verbs devices, by the kernel's rdma_cm
  *   kernel.c    its event channel and ids
+ *   trace.c     messages as lines of the log
  *
  * An RNIC in use is a `struct cm_port`. What differs between kinds of RNICs is behind `struct
  * cm_kind`. A kind tells of a connection by cm_conn_ask(), cm_conn_up() and cm_conn_end(), which

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How connections end: DREQ and DREP, REJ, and silence. */
 #include "daemon/cm/machine_internal.h"
+#include "proto/ibcm/text.h"
 
 #include <stdarg.h>
 #include <inttypes.h>

@@ -11,6 +11,7 @@
 #include "daemon/cm/kernel.h"
 #include "daemon/rnic/alarm.h"
 #include "proto/ibcm/ibcm.h"
+#include "proto/ibcm/text.h"
 
 /* How long the kernel looks for the peer's MAC, and then for a route, which it has at once. */
 #define RESOLVE_MS 2000

@@ -363,31 +363,6 @@ const char *ibcm_type_name(enum ibcm_type type)
 	return form ? form->name : "unknown";
 }
 
-const char *ibcm_reject_text(uint16_t reason)
-{
-	static const struct {
-		enum ibcm_reject_reason reason;
-		const char *text;
-	} texts[] = {
-		{ IBCM_REJ_NO_QP, "it has no queue pair left" },
-		{ IBCM_REJ_NO_RESOURCES, "it has no resources left" },
-		{ IBCM_REJ_TIMEOUT, "it has given up waiting" },
-		{ IBCM_REJ_UNSUPPORTED_REQUEST, "it does not support the request" },
-		{ IBCM_REJ_INVALID_COMM_ID, "it does not know the connection" },
-		{ IBCM_REJ_INVALID_SERVICE_ID, "nobody listens there" },
-		{ IBCM_REJ_INVALID_TRANSPORT, "it does not support the transport" },
-		{ IBCM_REJ_STALE_CONNECTION, "it had an old connection with the queue pair" },
-		{ IBCM_REJ_INVALID_GID, "the address is not one of its own" },
-		{ IBCM_REJ_INVALID_MTU, "the path MTU is too large there" },
-		{ IBCM_REJ_CONSUMER, "its program does not want the connection" },
-	};
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		if (texts[i].reason == reason)
-			return texts[i].text;
-	}
-	return "for a reason that smcrd does not know";
-}
-
 /* The header of a MAD. @return 0, or -EBADMSG: not of the CM */
 static int read_header(struct bytes_reader *r, uint64_t *ret_transaction_id, uint16_t *ret_type)
 {
@@ -446,4 +421,19 @@ int ibcm_encode(const struct ibcm_msg *msg, uint8_t buf[IBCM_MAD_LEN])
 		return error;
 	write_bytes(&w, msg->private_data, form->private_len);
 	return w.failed || w.left > 0 ? -EINVAL : 0;
+}
+
+bool ibcm_hide_psn(uint8_t mad[IBCM_MAD_LEN])
+{
+	enum { HEADER_LEN = 24, TYPE_AT = 16, REQ_AT = 68, REP_AT = 44, PSN_LEN = 3 };
+	const bool known = mad[1] == CLASS_CM && ibcm_private_len(get_be16(mad + TYPE_AT)) > 0;
+	if (!known)
+		memset(mad + HEADER_LEN, 0, IBCM_MAD_LEN - HEADER_LEN);
+	else if (get_be16(mad + TYPE_AT) == IBCM_REQ)
+		memset(mad + REQ_AT, 0, PSN_LEN);
+	else if (get_be16(mad + TYPE_AT) == IBCM_REP)
+		memset(mad + REP_AT, 0, PSN_LEN);
+	else
+		return false;
+	return true;
 }

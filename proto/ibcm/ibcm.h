@@ -188,10 +188,6 @@ size_t ibcm_private_len(enum ibcm_type type);
 /** Name of a type as operators read it ("REQ"), or "unknown". Static storage. */
 const char *ibcm_type_name(enum ibcm_type type);
 
-/** A reason of a REJ (enum ibcm_reject_reason, or another one) as operators read it, for the end of
- * a sentence. Static storage. */
-const char *ibcm_reject_text(uint16_t reason);
-
 /**
  * Decode a MAD. Reserved bits are not looked at.
  * @param buf,len     payload of the SEND
@@ -202,6 +198,13 @@ const char *ibcm_reject_text(uint16_t reason);
  *         all these without an answer, and so should the caller (CM-2).
  */
 int ibcm_decode(const uint8_t *buf, size_t len, struct ibcm_msg *ret_msg);
+
+/**
+ * Set to zero what only root may see of a MAD (starting PSNs), for captures. Of a message that is
+ * none of the CM's, or of another type, all behind the header of the MAD is set to zero.
+ * @return whether there was such a thing
+ */
+bool ibcm_hide_psn(uint8_t mad[IBCM_MAD_LEN]);
 
 /**
  * Encode a message into exactly IBCM_MAD_LEN bytes. Reserved bits are 0.

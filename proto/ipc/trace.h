@@ -14,6 +14,7 @@
 	X(LLC, "llc")   /* messages about links and memory */                                      \
 	X(CDC, "cdc")   /* messages of connections: cursors and flags */                           \
 	X(RNIC, "rnic") /* queue pairs, memory and ports of RNICs */                               \
+	X(CM, "cm")     /* messages of the connection manager */                                   \
 	X(IPC, "ipc")   /* requests of programs and tools to smcrd, and its replies */
 
 enum ipc_trace {

@@ -2,32 +2,11 @@
 #include "proto/smcr/text.h"
 
 #include <arpa/inet.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "proto/smcr/eid.h"
+#include "proto/smcr/put.h"
 #include "proto/smcr/reason.h"
-
-/* A text that grows. */
-struct text {
-	char *at;
-	size_t room;
-};
-
-static void put(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void put(struct text *text, const char *format, ...)
-{
-	va_list args;
-	va_start(args, format);
-	int n = vsnprintf(text->at, text->room, format, args);
-	va_end(args);
-	size_t len = n > 0 ? (size_t)n : 0;
-	if (len >= text->room)
-		len = text->room - 1;
-	text->at += len;
-	text->room -= len;
-}
 
 static void put_gid(struct text *text, const char *what, const uint8_t gid[SMCR_GID_LEN])
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* proto/ibcm: the decoder never reads past its buffer, and what it accepts comes back from the
- * encoder as the same message. So do the IP addresses of a REQ. */
+ * encoder as the same message. So do the IP addresses of a REQ. Any message has a text. */
 #include <string.h>
 
 #include "proto/ibcm/ibcm.h"
 #include "proto/ibcm/ip.h"
+#include "proto/ibcm/text.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_ip(const uint8_t *private_data)
@@ -23,6 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct ibcm_msg msg, again;
 	uint8_t first[IBCM_MAD_LEN], second[IBCM_MAD_LEN];
+	char text[IBCM_TEXT_LEN];
 	if (ibcm_decode(data, size, &msg) < 0)
 		return 0;
 	must(size == IBCM_MAD_LEN);
@@ -34,5 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	must(memcmp(data + size - private_len, msg.private_data, private_len) == 0);
 	if (msg.type == IBCM_REQ)
 		check_ip(msg.private_data);
+	ibcm_text(&msg, text);
+	must(strlen(text) < sizeof(text) - 1); /* none is cut */
 	return 0;
 }

@@ -14,6 +14,7 @@
 
 #include "proto/ibcm/ibcm.h"
 #include "proto/ibcm/ip.h"
+#include "proto/ibcm/text.h"
 #include "proto/roce/roce.h"
 #include "proto/smcr/bytes.h"
 #include "tests/lib/hex.h"
@@ -457,6 +458,107 @@ static void types_have_names(void **state)
 
 #define WITH_CAPTURE(test) cmocka_unit_test_teardown(test, close_capture)
 
+/* ---- as text */
+
+static void text_is(const struct ibcm_msg *msg, const char *expect)
+{
+	char text[IBCM_TEXT_LEN];
+	ibcm_text(msg, text);
+	assert_string_equal(text, expect);
+}
+
+/* No text has a number of a queue pair, a communication or transaction id, or a starting PSN. */
+static void messages_of_linux_as_text(void **state)
+{
+	(void)state;
+	read_capture(LINUX_CAPTURE);
+	text_is(&seen[0].msg,
+		"REQ to port 7174, from 10.0.0.2:45725 to 10.0.0.1, answers 1 RDMA READ at a time, "
+		"asks 1, path MTU 1024, RNR retries 7");
+	text_is(&seen[1].msg, "REP, answers 1 RDMA READ at a time, asks 1, RNR retries 7");
+	text_is(&seen[2].msg, "RTU");
+	text_is(&seen[3].msg, "DREQ");
+	text_is(&seen[4].msg, "DREP");
+	text_is(&seen[11].msg, "REJ of the REQ, reason 8: nobody listens on that port");
+}
+
+static void odd_messages_as_text(void **state)
+{
+	struct ibcm_msg req = { .type = IBCM_REQ,
+				.req = { .service_id = 0x1234,
+					 .responder_resources = 2,
+					 .path_mtu = 9,
+					 .transport = 1 } };
+	struct ibcm_ip ip = { .version = 6, .source_port = 40000 };
+	struct ibcm_msg mra = { .type = IBCM_MRA,
+				.mra = { .subject = IBCM_SUBJECT_REP, .service_timeout = 31 } };
+	struct ibcm_msg rej = { .type = IBCM_REJ,
+				.rej = { .subject = IBCM_SUBJECT_OTHER, .reason = 999 } };
+	struct ibcm_msg ask = { .type = IBCM_SIDR_REQ,
+				.sidr_req.service_id = IBCM_SERVICE_TCP + 443 };
+	struct ibcm_msg answer = { .type = IBCM_SIDR_REP,
+				   .sidr_rep.status = IBCM_SIDR_UNSUPPORTED };
+	(void)state;
+	ip.source[15] = 1;
+	ip.destination[15] = 2;
+	assert_int_equal(ibcm_ip_encode(&ip, req.private_data), 0);
+	text_is(&req,
+		"REQ to service 0x0000000000001234, which is no port, from [::1]:40000 to ::2, "
+		"answers 2 RDMA READs at a time, asks 0, path MTU of the unknown code 9, RNR "
+		"retries 0, transport service 1, which is not RC");
+	req.private_data[0] = 0x10;
+	req.req = (struct ibcm_req){ .service_id = IBCM_SERVICE_TCP + 443, .path_mtu = 5 };
+	text_is(&req,
+		"REQ to port 443, without IP addresses that can be read, answers 0 RDMA READs "
+		"at a time, asks 0, path MTU 4096, RNR retries 0");
+	text_is(&mra, "MRA of the REP: the answer takes up to 8796093 ms longer");
+	text_is(&rej, "REJ of another message, reason 999: for a reason that has no name");
+	text_is(&ask, "SIDR_REQ to port 443");
+	text_is(&answer, "SIDR_REP, status 1");
+}
+
+/* Nothing else of a message changes. */
+static void starting_psns_can_be_hidden(void **state)
+{
+	uint8_t mad[IBCM_MAD_LEN], hidden[IBCM_MAD_LEN];
+	(void)state;
+	read_capture(LINUX_CAPTURE);
+	for (size_t i = 0; i < num_seen; i++) {
+		TRIES("frame %u", seen[i].frame);
+		struct ibcm_msg msg = seen[i].msg;
+		const bool req = msg.type == IBCM_REQ, rep = msg.type == IBCM_REP;
+		if (req)
+			msg.req.starting_psn = 0;
+		if (rep)
+			msg.rep.starting_psn = 0;
+		assert_int_equal(ibcm_encode(&msg, mad), 0);
+		memcpy(hidden, seen[i].mad, sizeof(hidden));
+		assert_int_equal(ibcm_hide_psn(hidden), req || rep);
+		assert_memory_equal(hidden, mad, sizeof(mad));
+	}
+	memset(hidden, 0xFF, sizeof(hidden));
+	assert_true(ibcm_hide_psn(hidden));
+	for (size_t i = 0; i < sizeof(hidden); i++)
+		assert_int_equal(hidden[i], i < 24 ? 0xFF : 0);
+}
+
+static void every_reason_has_a_name_of_its_own(void **state)
+{
+	(void)state;
+	for (uint16_t a = 1; a <= 33; a++) {
+		TRIES("%u", a);
+		assert_string_not_equal(ibcm_reject_name(a), "unknown");
+		for (uint16_t b = 1; b < a; b++)
+			assert_string_not_equal(ibcm_reject_name(a), ibcm_reject_name(b));
+	}
+	assert_string_equal(ibcm_reject_name(0), "unknown");
+	assert_string_equal(ibcm_reject_name(34), "unknown");
+	assert_string_equal(ibcm_reject_name(IBCM_REJ_NO_QP), "no-qp");
+	assert_string_equal(ibcm_reject_name(IBCM_REJ_STALE_CONNECTION), "stale-connection");
+	assert_string_equal(ibcm_reject_name(IBCM_REJ_INVALID_GID), "invalid-gid");
+	assert_string_equal(ibcm_reject_name(IBCM_REJ_CONSUMER), "consumer");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -475,6 +577,10 @@ int main(void)
 		cmocka_unit_test(lengths_inside_are_checked),
 		cmocka_unit_test(numbers_that_do_not_fit_are_refused),
 		cmocka_unit_test(types_have_names),
+		WITH_CAPTURE(messages_of_linux_as_text),
+		cmocka_unit_test(odd_messages_as_text),
+		WITH_CAPTURE(starting_psns_can_be_hidden),
+		cmocka_unit_test(every_reason_has_a_name_of_its_own),
 	};
 	return cmocka_run_group_tests_name("ibcm", tests, NULL, NULL);
 }
