@@ -217,6 +217,7 @@ void cm_conn_up(struct cm_conn *conn, const struct cm_note *note)
 	conn->cm->stats.connected++;
 	if (note->private_len || conn->view.active)
 		keep_of_peer(conn, note);
+	cm_view_refresh(conn);
 	tell_operators(conn, CM_TOLD_CONNECTED, "");
 	add_note(conn, note, CM_CONNECTED);
 }
@@ -243,6 +244,7 @@ void cm_conn_end(struct cm_conn *conn, enum cm_end end, uint16_t reject_reason,
 	if (conn->listener)
 		conn->listener->waiting -= conn->waiting;
 	conn->waiting = false;
+	cm_view_refresh(conn);
 	tell_operators(conn, CM_TOLD_ENDED, text);
 	if (unheard)
 		forget(conn, end, text);

@@ -408,11 +408,16 @@ struct end_text {
 	char text[INET6_ADDRSTRLEN + sizeof("[]:65535")];
 };
 
+/* Port 0 is left out: it is not known. */
 static struct end_text end_of(const struct smcr_addr *addr)
 {
 	struct end_text end;
 	char ip[INET6_ADDRSTRLEN];
 	peer_name(addr, ip);
+	if (!addr->port) {
+		snprintf(end.text, sizeof(end.text), "%s", ip);
+		return end;
+	}
 	snprintf(end.text, sizeof(end.text), addr->family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip,
 		 (unsigned int)addr->port);
 	return end;

@@ -405,12 +405,12 @@ static void rdma_connections(void **state)
 	told = (struct cm_told){ .what = CM_TOLD_REFUSED,
 				 .rnic = "soft:eth0",
 				 .local = at(1, 445),
-				 .peer = at(66, 40000),
+				 .peer = at(66, 0),
 				 .text = "nobody listens there" };
 	for (unsigned int i = 0; i < 5000; i++)
 		events_cm(events, &told);
 	last = look(events, 5002, 0).last;
-	assert_string_equal(last.text, "request of 192.0.2.66:40000 for an RDMA connection to "
+	assert_string_equal(last.text, "request of 192.0.2.66 for an RDMA connection to "
 				       "192.0.2.1:445 on soft:eth0 was refused: nobody listens "
 				       "there");
 	assert_string_equal(event_kind_name(last.kind), "cm-refused");
