@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/cm/trace.h"
 #include "daemon/host/log.h"
 #include "daemon/internal.h"
 
@@ -35,12 +36,22 @@ static void on_told(void *ctx, const struct cm_told *told)
 	events_cm(smcrd->events, told);
 }
 
+static void on_message(void *ctx, const struct cm_message *message)
+{
+	struct smcrd *smcrd = ctx;
+	cm_trace(message);
+	control_cm_message(&smcrd->control, message);
+}
+
 int setup_cm(struct smcrd *smcrd)
 {
 	const struct cm_params params = {
 		.base = smcrd->base, .may_use = may_use, .told = on_told, .ctx = smcrd
 	};
-	return cm_new(&params, &smcrd->cm);
+	int error = cm_new(&params, &smcrd->cm);
+	if (!error)
+		cm_set_tap(smcrd->cm, on_message, smcrd);
+	return error;
 }
 
 /* SMC-R goes on without. */

@@ -30,6 +30,7 @@ int setup_control(struct smcrd *smcrd)
 					   .fabric = smcrd->fabric,
 					   .rnics = smcrd->rnics,
 					   .engine = smcrd->engine,
+					   .cm = smcrd->cm,
 					   .ctx = smcrd,
 					   .reload = reconfigure_begin,
 					   .set_values = reconfigure_values,

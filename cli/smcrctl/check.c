@@ -94,21 +94,32 @@ static void print_as_json(const struct tool_call *call, const struct check *chec
 	json_decref(result);
 }
 
+static void check_smcr(const struct tool_call *call, struct check *check)
+{
+	if (check_resolve(check) && check_before(check))
+		check_attempt(check);
+	conclude(check);
+	if (call->output->json)
+		print_as_json(call, check);
+	else
+		findings_print(&check->doctor.findings);
+}
+
 int check_run(const struct tool_call *call)
 {
 	struct check check = { .doctor = { .socket_path = call->socket_path,
 					   .root = geteuid() == 0 } };
-	if (!parse(call, &check))
+	if (!parse(call, &check) || (call->cm && !check_cm_fits(&check)))
 		return STATUS_USAGE;
 	findings_open(&check.doctor.findings);
 	interfaces_read(&check.doctor.interfaces);
-	if (check_resolve(&check) && check_before(&check))
-		check_attempt(&check);
-	conclude(&check);
-	if (call->output->json)
-		print_as_json(call, &check);
-	else
-		findings_print(&check.doctor.findings);
+	bool good = false;
+	if (call->cm) {
+		good = check_cm(call, &check);
+	} else {
+		check_smcr(call, &check);
+		good = check.smcr;
+	}
 	if (check.addresses)
 		freeaddrinfo(check.addresses);
 	json_decref(check.judgement);
@@ -117,5 +128,5 @@ int check_run(const struct tool_call *call)
 	json_decref(check.doctor.host);
 	json_decref(check.doctor.devices);
 	findings_close(&check.doctor.findings);
-	return check.smcr ? STATUS_DONE : STATUS_FAILED;
+	return good ? STATUS_DONE : STATUS_FAILED;
 }

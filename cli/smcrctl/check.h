@@ -9,6 +9,7 @@
  *   check_attempt.c  a real connection, opened and closed at once
  *   check_path.c     do RoCE packets pass?
  *   check_advice.c   what to do about a reason
+ *   check_cm.c       an RDMA connection in place of all that (--cm)
  */
 #ifndef SMCRD_SMCRCTL_CHECK_H
 #define SMCRD_SMCRCTL_CHECK_H
@@ -29,6 +30,8 @@ union check_address {
 	struct sockaddr_in in;
 	struct sockaddr_in6 in6;
 };
+
+struct tool_call;
 
 struct check {
 	struct doctor doctor;       /* has the findings of the check, too */
@@ -63,6 +66,9 @@ void check_tell_judgement(struct check *check);
 
 /** Find the host's addresses, as a program does by getaddrinfo(). @return false: there are none */
 bool check_resolve(struct check *check);
+
+/** Let the place be this address and port. */
+void check_set_place(struct check *check, const struct addrinfo *address, uint16_t port);
 
 /**
  * Connect as a program does, to one address after the other until one answers; if no port was
@@ -103,6 +109,12 @@ json_t *check_row(const struct check *check, const char *method, const char *key
  * @return a sentence; static storage
  */
 const char *check_advice(uint32_t reason, bool peer);
+
+/** Does --cm go with the words of the command line? @return false after an error message */
+bool check_cm_fits(const struct check *check);
+
+/** The whole check with --cm, and its output. @return whether a connection could be made */
+bool check_cm(const struct tool_call *call, struct check *check);
 
 /** Does the reason say that RoCE packets, UDP port 4791, did not pass? */
 bool check_is_path(uint32_t reason);

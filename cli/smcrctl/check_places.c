@@ -61,7 +61,7 @@ static void find_local(struct check *check)
 		close(fd);
 }
 
-static void set_place(struct check *check, const struct addrinfo *address, uint16_t port)
+void check_set_place(struct check *check, const struct addrinfo *address, uint16_t port)
 {
 	check->len = address->ai_addrlen;
 	memcpy(&check->peer, address->ai_addr, address->ai_addrlen);
@@ -100,7 +100,7 @@ bool check_resolve(struct check *check)
 			     check->host, gai_strerror(error), check->host);
 		return false;
 	}
-	set_place(check, check->addresses, check->wanted_port);
+	check_set_place(check, check->addresses, check->wanted_port);
 	list_addresses(check->addresses, text, sizeof(text));
 	if (strcmp(check->host, text) != 0)
 		findings_add(findings, FINDING_OK, "%s is %s", check->host, text);
@@ -231,7 +231,7 @@ int check_connect(struct check *check)
 	for (size_t i = 0; fd < 0 && i < num_ports; i++) {
 		const struct addrinfo *address = check->addresses;
 		for (; fd < 0 && address; address = address->ai_next) {
-			set_place(check, address, ports[i]);
+			check_set_place(check, address, ports[i]);
 			fd = try_place(check, only, &smcr);
 			if (fd < 0)
 				note(&failed, check, fd);

@@ -84,6 +84,7 @@ void help_usage(FILE *out)
 	      "each\n"
 	      "                      table\n"
 	      "      --rules         with 'doctor': rules for nft that keep strangers from RoCE\n"
+	      "      --cm            with 'check': an RDMA connection, not one over SMC-R\n"
 	      "      --disorderly    with 'link delete': at once, as if the link had failed\n"
 	      "      --wait          with 'drain': until no connection is left\n"
 	      "      --off           with 'drain': new connections may use SMC-R again\n"

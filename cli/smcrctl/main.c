@@ -56,6 +56,7 @@ static int run_tool(const struct arguments *args)
 					.capture = &args->capture,
 					.top = &args->top,
 					.rules = args->rules,
+					.cm = args->cm,
 					.argc = args->request.argc,
 					.argv = args->request.argv };
 	return args->request.object->run(&call);

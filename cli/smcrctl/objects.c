@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/smcrctl/cm.h"
 #include "cli/smcrctl/peers.h"
 #include "cli/smcrctl/config.h"
 #include "cli/smcrctl/log.h"
@@ -255,8 +256,7 @@ void event_print_line(const json_t *event, bool details)
 	free(when);
 }
 
-/* "05:31:13", local time; for a connection that began on another day the date. */
-static char *since(const json_t *row)
+char *since_text(const json_t *row)
 {
 	const json_t *time_us = json_object_get(row, "time_us");
 	time_t begun = (time_t)(json_integer_value(time_us) / 1000000), now = time(NULL);
@@ -304,6 +304,8 @@ static const struct column info_columns[] = {
 	{ "with which peers", NULL, .format = fallback_peers },
 	{ "peers skipped", NULL, .format = skipped },
 	{ "at a limit", NULL, .format = limits },
+	{ "RDMA connections", "cm.connections" },
+	{ "RDMA listeners", "cm.listeners" },
 	{ "link groups", "engine.linkgroups" },
 	{ "memory used", "engine.memory_used_bytes" },
 	{ "memory budget", "engine.memory_budget_bytes" },
@@ -398,7 +400,7 @@ static const struct column link_columns[] = {
 
 static const struct column connection_columns[] = {
 	{ "ID", "id", .details = true },
-	{ "SINCE", "time_us", .format = since, .drop = 6 },
+	{ "SINCE", "time_us", .format = since_text, .drop = 6 },
 	{ "LOCAL", "local" },
 	{ "PEER", "peer" },
 	{ "PEER-HOST", "peer_host", .details = true },
@@ -568,6 +570,8 @@ const struct object objects[] = {
 	{ "drain", NULL, NULL },
 	{ "connection", "connections of programs, and why some stayed TCP", print_connections,
 	  TABLE(connection_columns) },
+	{ "cm", "RDMA connections made by address and port, and who listens", cm_print, cm_columns,
+	  CM_NUM_COLUMNS, .rows = "connections" },
 	{ "top", "the busiest connections, links and link groups, live", .run = top_run,
 	  .columns = top_columns, .num_columns = TOP_NUM_COLUMNS,
 	  .arguments = "[FILTER ..] [--batch]" },
@@ -587,7 +591,7 @@ const struct object objects[] = {
 	{ "doctor", "what is wrong with this host, and what to do", .run = doctor_run,
 	  .arguments = "[--rules]" },
 	{ "check", "would a connection use SMC-R, and if not why?", .run = check_run,
-	  .arguments = "HOST [PORT] [program PATH]" },
+	  .arguments = "HOST [PORT] [program PATH] [--cm]" },
 	{ "capture", "messages of links as pcapng, for tshark", .run = capture_run,
 	  .arguments = "[FILTER ..] [--data] [-w FILE]" },
 };

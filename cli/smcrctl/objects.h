@@ -19,8 +19,9 @@ struct object {
 	const char *name;
 	const char *help;
 	void (*print)(const json_t *result, bool details); /* NULL: there is nothing to show */
-	const struct column *columns; /* if it is one table, which can be sorted */
+	const struct column *columns;                      /* of the table that can be sorted */
 	size_t num_columns;
+	const char *rows; /* key of its rows in the result; NULL: the result is the rows */
 	/* Makes several requests in place of pages_request(). NULL: one request is enough. */
 	int (*gather)(struct session *session, const char *request, json_t **ret_reply,
 		      char *ret_error);
@@ -32,6 +33,8 @@ struct object {
 /** The name of a row's link as on the command line, "GROUP/NUMBER"; malloc'ed, or NULL: the row has
  *  no link. @param number_key  the key of the link's number */
 char *link_text(const json_t *row, const char *number_key);
+/** "05:31:13", when it began, in local time; of another day the date; malloc'ed, or NULL. */
+char *since_text(const json_t *row);
 /** When the event happened, for people; malloc'ed, or NULL: that is not known. */
 char *event_time(const json_t *event);
 /** Print an event as a line of "smcrctl monitor". */

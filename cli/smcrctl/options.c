@@ -37,6 +37,7 @@ static const struct option long_options[] = {
 	{ "off", no_argument, NULL, 'O' },
 	{ "batch", no_argument, NULL, 'b' },
 	{ "rules", no_argument, NULL, 'R' },
+	{ "cm", no_argument, NULL, 'M' },
 	/* With these smcrctl does nothing else. */
 	{ "version", no_argument, NULL, 'V' },
 	{ "help", no_argument, NULL, 'h' },
@@ -46,7 +47,7 @@ static const struct option long_options[] = {
 /* These letters stand for options that have a long name only. */
 static bool long_only(int letter)
 {
-	return strchr("BSNDWACTIObR", letter) != NULL;
+	return strchr("BSNDWACTIObRM", letter) != NULL;
 }
 
 const char *options_name(unsigned int nth, bool *ret_has_value, char *ret_letter)
@@ -154,6 +155,8 @@ static bool tools_fit(const struct arguments *args)
 		return words_refuse("--batch goes with 'top' only");
 	if (args->rules && tool != doctor_run)
 		return words_refuse("--rules goes with 'doctor' only");
+	if (args->cm && tool != check_run)
+		return words_refuse("--cm goes with 'check' only");
 	return true;
 }
 
@@ -247,6 +250,7 @@ static int take_option(int letter, const char *word, bool is_long, struct argume
 	case 'O': args->flags |= COMMANDS_OFF; break;
 	case 'b': args->top.batch = true; break;
 	case 'R': args->rules = true; break;
+	case 'M': args->cm = true; break;
 	case 'V': puts("smcrctl " SMCRD_VERSION); return STATUS_DONE;
 	case 'h': help_usage(stdout); return STATUS_DONE;
 	case ':': fail(error, "option '%s' is not followed by its value", word); break;

@@ -19,6 +19,7 @@ struct arguments {
 	struct tool_capture capture;   /* options of 'capture' */
 	struct tool_top top;           /* options of 'top' */
 	bool rules;                    /* --rules of 'doctor' */
+	bool cm;                       /* of check */
 	const char *sort;              /* value of --sort; NULL: not given */
 	struct sort order;             /* what --sort means */
 	char title[OPTIONS_TITLE_LEN]; /* the words after the options */

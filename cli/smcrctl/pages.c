@@ -101,14 +101,20 @@ static void add_part(json_t *result, const json_t *part, json_t *places)
 	{
 		json_t *rows = json_object_get(result, key);
 		if (json_is_array(rows) && json_is_array(value))
-			json_array_extend(rows, value);
+			add_rows(rows, value, json_object_get(places, key));
 	}
 }
 
+/* Of a result that is an object: the places of each of its lists, by the list's key. */
 static json_t *places_of(const json_t *result)
 {
 	json_t *places = json_object(), *row;
+	const char *key;
 	size_t i;
+	json_object_foreach((json_t *)result, key, row)
+	{
+		json_object_set_new(places, key, places_of(row));
+	}
 	json_array_foreach(result, i, row)
 	{
 		note_place(places, row, i);

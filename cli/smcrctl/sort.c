@@ -37,7 +37,9 @@ bool sort_parse(const char *word, const struct object *object, struct sort *ret_
 		if (strcasecmp(column->title, name) &&
 		    (!column->key || strcasecmp(column->key, name)))
 			continue;
-		*ret_sort = (struct sort){ .column = column, .descending = *word == '-' };
+		*ret_sort = (struct sort){ .column = column,
+					   .descending = *word == '-',
+					   .rows = object->rows };
 		return true;
 	}
 	if (!object->columns)
@@ -96,7 +98,7 @@ static void fill(struct entry *entry, const struct sort *sort, json_t *row, size
 		entry->text = sort->column->format(row);
 }
 
-json_t *sort_rows(const struct sort *sort, json_t *rows)
+static json_t *sorted_rows(const struct sort *sort, json_t *rows)
 {
 	size_t n = json_array_size(rows);
 	struct entry *entries;
@@ -114,4 +116,14 @@ json_t *sort_rows(const struct sort *sort, json_t *rows)
 	}
 	free(entries);
 	return sorted;
+}
+
+json_t *sort_rows(const struct sort *sort, json_t *result)
+{
+	if (!sort->column || !sort->rows || !json_is_object(result))
+		return sorted_rows(sort, result);
+	json_t *copy = json_copy(result);
+	json_object_set_new(copy, sort->rows,
+			    sorted_rows(sort, json_object_get(result, sort->rows)));
+	return copy;
 }

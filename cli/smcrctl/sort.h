@@ -13,6 +13,7 @@ struct object;
 struct sort {
 	const struct column *column; /* NULL: in smcrd's order */
 	bool descending;
+	const char *rows; /* key of the rows; NULL: the result is the rows */
 };
 
 /**
@@ -22,8 +23,8 @@ struct sort {
  */
 bool sort_parse(const char *word, const struct object *object, struct sort *ret_sort);
 
-/** Order the rows: numbers by value, text with the numbers in it by value, unknown values last.
- * Equal rows keep their order. @return a new reference */
-json_t *sort_rows(const struct sort *sort, json_t *rows);
+/** Order the rows of a result: numbers by value, text with the numbers in it by value, unknown
+ * values last. Equal rows keep their order. @return a new reference */
+json_t *sort_rows(const struct sort *sort, json_t *result);
 
 #endif

@@ -157,6 +157,15 @@ static const struct column rest_columns[] = {
 	{ "refused for memory", "memory.refused" },
 	{ "rmbs", "memory.rmbs" },
 	{ "elements used", "memory.elements_used" },
+	{ "RDMA connections now", "cm.connections_now" },
+	{ "RDMA connections made", "cm.connected" },
+	{ "RDMA connections ended", "cm.disconnected" },
+	{ "RDMA connections failed", "cm.failed" },
+	{ "RDMA listeners now", "cm.listeners_now" },
+	{ "RDMA requests refused", "cm.refused" },
+	{ "RDMA requests too many", "cm.limited" },
+	{ "CM messages dropped", "cm.dropped" },
+	{ "CM messages sent again", "cm.resent" },
 	{ "users kept from port 4791", "refused.roce" },
 	{ "users kept from CLC", "refused.clc" },
 };
@@ -202,6 +211,26 @@ static void print_times(const json_t *result)
 	print(rows, columns, COUNT(columns));
 }
 
+/* What has been counted by name, a line for each. */
+static void print_cm(const json_t *cm)
+{
+	static const struct column columns[] = {
+		{ "CM MESSAGES", "title" },
+		{ "SENT", "sent" },
+		{ "RECEIVED", "received" },
+	};
+	const char *name;
+	json_t *rows = json_array(), *count;
+	json_object_foreach((json_t *)find(cm, "sent"), name, count)
+	{
+		json_t *row = row_of(name);
+		set(row, "sent", count);
+		set(row, "received", find(find(cm, "received"), name));
+		json_array_append_new(rows, row);
+	}
+	print(rows, columns, COUNT(columns));
+}
+
 static void print_reasons(const json_t *connections)
 {
 	static const struct column columns[] = {
@@ -236,6 +265,7 @@ void stats_print(const json_t *result, bool details)
 	print_sizes(tx, rx);
 	if (details) {
 		print_times(result);
+		print_cm(find(result, "cm"));
 		print_reasons(connections);
 		print_devices(find(result, "devices"));
 	}

@@ -38,6 +38,7 @@ struct tool_call {
 	const struct tool_capture *capture;
 	const struct tool_top *top;
 	bool rules; /* doctor: the firewall's rules, not what is wrong */
+	bool cm;    /* check: an RDMA connection */
 	int argc;   /* the words behind the tool's name */
 	char **argv;
 };

@@ -33,6 +33,8 @@ static const struct property manager_properties[] = {
 	{ "connections.plain_tcp_total", "t" },
 	{ "connections.failed_total", "t" },
 	{ "connections.resets_total", "t" },
+	{ "cm.connections", "t" },
+	{ "cm.listeners", "t" },
 	{ "draining", "a{sv}", PROPERTY_CHANGES },
 	{ NULL },
 };

@@ -53,6 +53,14 @@ static void on_message(void *ctx, const struct fabric_message *message)
 					  message);
 }
 
+void control_cm_message(struct control *control, const struct cm_message *message)
+{
+	struct control_captures *captures = control->captures;
+	for (size_t i = 0; captures && i < FABRIC_MARKS; i++)
+		if (captures->list[i].waiter.request)
+			capture_sink_take_cm(&captures->list[i].sink, control->fabric, message);
+}
+
 /* There is a tap while there is a capture, and the timer runs while a capture is about a link
  * group. */
 static void set_tap(struct control_captures *captures)

@@ -8,6 +8,7 @@
 
 #include "daemon/smcr/view.h"
 #include "proto/capture/record.h"
+#include "proto/ibcm/ibcm.h"
 #include "proto/smcr/cdc.h"
 #include "proto/smcr/llc.h"
 
@@ -151,6 +152,75 @@ void capture_sink_take(struct capture_sink *sink, const struct smcr_engine *engi
 			record.flags |= CAPTURE_HIDDEN;
 		parts[1].iov_base = without_keys;
 	}
+	if (!capture_ring_put(&sink->ring, parts, 2))
+		capture_ring_lose(&sink->ring, rnic);
+}
+
+/* ---- the connection manager ---- */
+
+struct finder {
+	const struct rnic *rnic;
+	uint32_t id;
+	bool found;
+};
+
+static void find_device(void *arg, uint32_t id, struct rnic *rnic)
+{
+	struct finder *finder = arg;
+	if (rnic != finder->rnic)
+		return;
+	finder->id = id;
+	finder->found = true;
+}
+
+/* A GID is an IP address. */
+static struct smcr_addr address_of(const uint8_t gid[16])
+{
+	static const uint8_t prefix[12] = { [10] = 0xFF, [11] = 0xFF };
+	struct smcr_addr addr = { .family = AF_INET6 };
+	if (memcmp(gid, prefix, sizeof(prefix)) == 0) {
+		addr.family = AF_INET;
+		memcpy(addr.ip, gid + sizeof(prefix), 4);
+	} else
+		memcpy(addr.ip, gid, 16);
+	return addr;
+}
+
+static bool wants_cm(const struct capture_sink *sink, const struct cm_message *message)
+{
+	const struct smcr_addr peer = address_of(message->peer_gid);
+	return !sink->filter.linkgroup && filter_peer(&sink->filter, &peer);
+}
+
+void capture_sink_take_cm(struct capture_sink *sink, struct fabric *fabric,
+			  const struct cm_message *message)
+{
+	static const uint8_t no_mac[6];
+	struct finder finder = { .rnic = message->rnic };
+	struct rnic_info info;
+	uint8_t bytes[IBCM_MAD_LEN];
+	if (!wants_cm(sink, message))
+		return;
+	fabric_each_device(fabric, find_device, &finder);
+	if (!finder.found)
+		return;
+	const unsigned int rnic = rnic_of(sink, finder.id);
+	rnic_get_info(message->rnic, &info);
+	struct capture_mad record = {
+		.type = CAPTURE_MAD,
+		.flags = message->sent ? CAPTURE_SENT : 0u,
+		.rnic = rnic,
+		.peer_port = message->peer_port,
+		.time_ns = now_ns(),
+		.lost = capture_ring_has_lost(&sink->ring, rnic),
+		.local = describe_end(message->local_gid, info.mac, IBCM_QPN),
+		.peer = describe_end(message->peer_gid, no_mac, IBCM_QPN),
+	};
+	snprintf(record.name, sizeof(record.name), "%s", info.name);
+	memcpy(bytes, message->mad, sizeof(bytes));
+	if (sink->hide_keys && ibcm_hide_psn(bytes))
+		record.flags |= CAPTURE_HIDDEN;
+	const struct iovec parts[2] = { { &record, sizeof(record) }, { bytes, sizeof(bytes) } };
 	if (!capture_ring_put(&sink->ring, parts, 2))
 		capture_ring_lose(&sink->ring, rnic);
 }

@@ -3,6 +3,7 @@
 #ifndef SMCRD_CONTROL_CAPTURE_SINK_H
 #define SMCRD_CONTROL_CAPTURE_SINK_H
 
+#include "daemon/cm/cm.h"
 #include "daemon/control/internal.h"
 #include "proto/capture/ring.h"
 
@@ -20,5 +21,9 @@ struct capture_sink {
 /** Write a message into the ring if the filter lets it pass and it fits. */
 void capture_sink_take(struct capture_sink *sink, const struct smcr_engine *engine,
 		       const struct fabric_message *message);
+/** The same for a message of the connection manager. A capture of a link group has none.
+ *  @param fabric  knows the ids of devices */
+void capture_sink_take_cm(struct capture_sink *sink, struct fabric *fabric,
+			  const struct cm_message *message);
 
 #endif

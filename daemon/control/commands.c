@@ -194,7 +194,7 @@ void control_forget(void *ctx, uint64_t request)
 	DL_SEARCH_SCALAR(control->pending, pending, waiter.request, request);
 	if (!pending) {
 		capture_forget(control, request);
-		if (!drain_forget(control, request))
+		if (!drain_forget(control, request) && !cm_check_forget(control, request))
 			config_reload_forget(control, request);
 		return;
 	}
@@ -209,6 +209,7 @@ void control_close(struct control *control)
 	config_reload_forget_all(control);
 	capture_forget_all(control);
 	drain_forget_all(control);
+	cm_check_forget_all(control);
 	while (control->pending)
 		control_forget(control, control->pending->waiter.request);
 }

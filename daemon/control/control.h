@@ -34,6 +34,8 @@
  *   judge.c     what a connection would be, for smcrctl check
  *   history.c   what has happened, and what happens next
  *   plain.c     connections that did not become SMC-R
+ *   cm.c        RDMA connections of the connection manager, and its listeners
+ *   cm_check.c  one such connection, made for smcrctl check
  *   page.c      as much of it as one reply has
  *   filter.c    which rows of it are wanted
  */
@@ -58,7 +60,10 @@
 
 #define CONTROL_SCHEMA 1
 
+struct cm;
+struct cm_message;
 struct event_base;
+struct control_cm_check;
 struct control_pending;
 struct control_reloading;
 struct control_waiter;
@@ -79,6 +84,7 @@ struct control {
 	struct smcr_engine *engine; /* the fabric's */
 	struct conns *conns;        /* may be NULL while the daemon starts */
 	struct rdv_option *option;  /* NULL: no TCP option on this host */
+	struct cm *cm;              /* NULL while the daemon starts, and in tests without one */
 	struct policy *policy;
 	struct events *events;         /* NULL in tests that do not look at it */
 	struct plain *plain;           /* likewise */
@@ -108,9 +114,10 @@ struct control {
 	/** Is smcrd on the system bus? A word; NULL in tests without. */
 	const char *(*dbus)(void *ctx);
 	/* the control's own: */
-	struct control_pending *pending;   /* commands that have not ended */
-	struct control_reloading *reloads; /* requests that wait for one */
-	struct control_captures *captures; /* NULL: none since the start */
+	struct control_pending *pending;    /* commands that have not ended */
+	struct control_reloading *reloads;  /* requests that wait for one */
+	struct control_captures *captures;  /* NULL: none since the start */
+	struct control_cm_check *cm_checks; /* connections that are tried */
 };
 
 /** What reading the configuration anew has come to. */
@@ -165,6 +172,9 @@ bool control_drain_look(struct control *control, size_t left);
 /** Nobody waits for the reply to this request any more. The command goes on.
  *  @param ctx  the struct control */
 void control_forget(void *ctx, uint64_t request);
+
+/** The connection manager has sent or received a message: captures may want it. */
+void control_cm_message(struct control *control, const struct cm_message *message);
 
 /** Forget every command that has not ended: the engine goes away. */
 void control_close(struct control *control);

@@ -201,6 +201,15 @@ json_t *capture_start(struct control *control, const struct command_call *call, 
 void capture_forget(struct control *control, uint64_t request);
 void capture_forget_all(struct control *control);
 
+/* cm_check.c */
+
+/** Make an RDMA connection to the peer and port, and end it: the reply tells how far it has come.
+ */
+json_t *cm_check_start(struct control *control, const struct command_call *call, bool *ret_later);
+/** @return false: that request is none of these */
+bool cm_check_forget(struct control *control, uint64_t request);
+void cm_check_forget_all(struct control *control);
+
 /* commands.c */
 
 #define COMMAND_TEXT_LEN 220

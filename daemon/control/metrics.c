@@ -402,6 +402,58 @@ static void first_contacts_refused(struct source *source)
 	sample(source, source->snapshot.engine.first_contacts_refused);
 }
 
+/* ---- the connection manager ---- */
+
+static void cm_connections(struct source *source)
+{
+	for (int state = 0; state < CM_STATE_ENDED; state++)
+		sample1(source, "state", cm_state_name((enum cm_state)state),
+			source->snapshot.cm_conns[state]);
+}
+
+static void cm_listeners(struct source *source)
+{
+	sample(source, source->snapshot.cm_listeners);
+}
+
+static void cm_connection_events(struct source *source)
+{
+	const struct cm_stats *stats = &source->snapshot.cm;
+	sample1(source, "event", "connected", stats->connected);
+	sample1(source, "event", "disconnected", stats->disconnected);
+	sample1(source, "event", "failed", stats->failed);
+}
+
+static void cm_messages(struct source *source)
+{
+	const struct cm_stats *stats = &source->snapshot.cm;
+	for (unsigned int i = 0; i < SNAPSHOT_CM_MESSAGES; i++) {
+		const char *name = snapshot_cm_name(i);
+		sample2(source, "type", name, "direction", "sent", stats->sent[i]);
+		sample2(source, "type", name, "direction", "received", stats->received[i]);
+	}
+}
+
+static void cm_messages_resent(struct source *source)
+{
+	sample(source, source->snapshot.cm.resent);
+}
+
+static void cm_messages_dropped(struct source *source)
+{
+	sample(source, source->snapshot.cm.dropped);
+}
+
+static void cm_requests_refused(struct source *source)
+{
+	sample(source, source->snapshot.cm.refused);
+}
+
+static void cm_requests_limited(struct source *source)
+{
+	sample(source, source->snapshot.cm.limited);
+}
+
 /* ---- RNICs ---- */
 
 static void add_device(void *arg, uint32_t id, struct rnic *rnic)
@@ -603,6 +655,27 @@ static const struct metric {
 	{ { "smcrd_protocol_errors", COUNTER, "",
 	    "CDC and LLC messages that were out of place or wrong" },
 	  protocol_errors },
+
+	{ { "smcrd_cm_connections", GAUGE, "", "RDMA connections of the connection manager" },
+	  cm_connections },
+	{ { "smcrd_cm_listeners", GAUGE, "", "Ports on which RDMA connections are taken" },
+	  cm_listeners },
+	{ { "smcrd_cm_connection_events", COUNTER, "",
+	    "RDMA connections that were made, that ended, and that could not be made" },
+	  cm_connection_events },
+	{ { "smcrd_cm_messages", COUNTER, "", "Messages of the connection manager" }, cm_messages },
+	{ { "smcrd_cm_messages_resent", COUNTER, "",
+	    "Messages of the connection manager that were sent again for want of an answer" },
+	  cm_messages_resent },
+	{ { "smcrd_cm_messages_dropped", COUNTER, "",
+	    "Messages for the connection manager that were malformed or about no connection" },
+	  cm_messages_dropped },
+	{ { "smcrd_cm_requests_refused", COUNTER, "",
+	    "Requests for RDMA connections that were refused" },
+	  cm_requests_refused },
+	{ { "smcrd_cm_requests_limited", COUNTER, "",
+	    "Requests for RDMA connections that were too many" },
+	  cm_requests_limited },
 
 	{ { "smcrd_rnic_up", GAUGE, "", "1 if the port of the RDMA device is active" }, rnic_up },
 	{ { "smcrd_rnic_bytes", COUNTER, "bytes", "Bytes of RoCE packets" }, rnic_bytes },

@@ -3,6 +3,7 @@
 #ifndef SMCRD_CONTROL_SNAPSHOT_H
 #define SMCRD_CONTROL_SNAPSHOT_H
 
+#include "daemon/cm/cm.h"
 #include "daemon/conns/view.h"
 #include "daemon/control/control.h"
 #include "daemon/smcr/stats.h"
@@ -16,6 +17,9 @@ struct snapshot {
 	struct conns_view conns;
 	struct rdv_listeners listeners;
 	struct egress_view egress;
+	struct cm_stats cm;
+	uint64_t cm_conns[CM_STATE_ENDED]; /* how many are in each state but the last */
+	uint64_t cm_listeners;
 };
 
 void snapshot_take(const struct control *control, struct snapshot *ret_snapshot);
@@ -24,5 +28,9 @@ void snapshot_take(const struct control *control, struct snapshot *ret_snapshot)
 const char *snapshot_size_name(unsigned int class);
 /** "16K" .. "512K": name of a size code of buffers. Static storage. */
 const char *snapshot_buffer_name(unsigned int code);
+/** "REQ" .. "SIDR_REP": name of a message, by its index in struct cm_stats. Static storage. */
+const char *snapshot_cm_name(unsigned int message);
+
+#define SNAPSHOT_CM_MESSAGES (sizeof((struct cm_stats){ 0 }.sent) / sizeof(uint64_t))
 
 #endif

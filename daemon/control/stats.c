@@ -135,6 +135,36 @@ static json_t *refused(const struct snapshot *snapshot)
 	return object;
 }
 
+/* ---- the connection manager ---- */
+
+static uint64_t cm_now(const struct snapshot *snapshot)
+{
+	uint64_t sum = 0;
+	for (int state = 0; state < CM_STATE_ENDED; state++)
+		sum += snapshot->cm_conns[state];
+	return sum;
+}
+
+static json_t *cm(const struct snapshot *snapshot)
+{
+	const struct cm_stats *stats = &snapshot->cm;
+	json_t *object = json_object();
+	set(object, "connections_now", cm_now(snapshot));
+	set(object, "listeners_now", snapshot->cm_listeners);
+	set(object, "connected", stats->connected);
+	set(object, "disconnected", stats->disconnected);
+	set(object, "failed", stats->failed);
+	set(object, "refused", stats->refused);
+	set(object, "limited", stats->limited);
+	set(object, "dropped", stats->dropped);
+	set(object, "resent", stats->resent);
+	json_object_set_new(object, "sent",
+			    classes(stats->sent, SNAPSHOT_CM_MESSAGES, snapshot_cm_name));
+	json_object_set_new(object, "received",
+			    classes(stats->received, SNAPSHOT_CM_MESSAGES, snapshot_cm_name));
+	return object;
+}
+
 static void add_device(void *arg, uint32_t id, struct rnic *rnic)
 {
 	struct rnic_info info;
@@ -168,6 +198,7 @@ json_t *control_show_stats(struct control *control, struct page *page, struct re
 	json_object_set_new(object, "linkgroups", groups(&snapshot));
 	json_object_set_new(object, "memory", memory(&snapshot));
 	json_object_set_new(object, "refused", refused(&snapshot));
+	json_object_set_new(object, "cm", cm(&snapshot));
 	fabric_each_device(control->fabric, add_device, devices);
 	json_object_set_new(object, "devices", devices);
 	return object;

@@ -17,8 +17,7 @@
 
 /* ---- small pieces ---- */
 
-/* The time so long ago, in microseconds since 1970. */
-static json_t *json_time(uint64_t age_us)
+json_t *control_json_time(uint64_t age_us)
 {
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
@@ -37,8 +36,7 @@ static json_t *json_gid(const uint8_t gid[SMCR_GID_LEN])
 	return json_string(inet_ntop(AF_INET6, gid, text, sizeof(text)));
 }
 
-/* A socket that was handed over without being connected has no addresses. */
-static json_t *json_addr(const struct smcr_addr *addr)
+json_t *control_json_addr(const struct smcr_addr *addr)
 {
 	char ip[INET6_ADDRSTRLEN], text[INET6_ADDRSTRLEN + 10];
 	if (!addr->family || !inet_ntop(addr->family, addr->ip, ip, sizeof(ip)))
@@ -79,7 +77,7 @@ static const char *role_name(enum smcr_role role)
 	return role == SMCR_ROLE_SERVER ? "server" : "client";
 }
 
-static json_t *json_mtu(uint8_t code)
+json_t *control_json_mtu(uint8_t code)
 {
 	return smcr_mtu_valid(code) ? json_u64(smcr_mtu_bytes(code)) : json_null();
 }
@@ -125,8 +123,8 @@ static void add_device(void *arg, uint32_t id, struct rnic *rnic)
 		json_pack("{s:s, s:s, s:i, s:s, s:s, s:o, s:o, s:n, s:i, s:b}", "name", info.name,
 			  "kind", info.kind == RNIC_SOFT ? "soft" : "verbs", "port", info.port,
 			  "state", info.state == RNIC_PORT_ACTIVE ? "active" : "down", "netdev",
-			  info.netdev, "gids", gids, "mtu", json_mtu(info.max_path_mtu), "pnetid",
-			  "links", (int)context->links, "critical", critical);
+			  info.netdev, "gids", gids, "mtu", control_json_mtu(info.max_path_mtu),
+			  "pnetid", "links", (int)context->links, "critical", critical);
 	json_object_set_new(object, "drained",
 			    json_boolean(smcr_engine_device_drained(context->control->engine, id)));
 	json_object_set_new(object, "down_text", control_json_text(info.down));
@@ -241,7 +239,7 @@ static bool add_link(void *arg, const struct smcr_link_view *view)
 		"state", smcr_link_state_name(view->state), "disabled", view->disabled, "rnic",
 		view->device_name, "port", 1, "local_gid", json_gid(view->local_gid), "peer_gid",
 		json_gid(view->peer_gid), "local_qpn", json_qpn(part, view->local_qpn), "peer_qpn",
-		json_qpn(part, view->peer_qpn), "path_mtu", json_mtu(view->mtu), "uid",
+		json_qpn(part, view->peer_qpn), "path_mtu", control_json_mtu(view->mtu), "uid",
 		(json_int_t)view->uid, "peer_uid", (json_int_t)view->peer_uid, "connections",
 		(json_int_t)view->num_conns, "tx_bytes", (json_int_t)view->tx_bytes, "rx_bytes",
 		(json_int_t)view->rx_bytes, "retransmits", (json_int_t)stats.retransmits,
@@ -351,8 +349,8 @@ static bool add_connection(void *arg, const struct conn_view *view)
 		"{s:o, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, "
 		"s:o, s:o, s:b, s:I, s:s?}",
 		"id", view->plain ? json_null() : json_u64(view->number), "local",
-		json_addr(&view->local), "peer", json_addr(&view->peer), "peer_host",
-		control_json_text(linked ? view->engine.peer_host : ""), "role",
+		control_json_addr(&view->local), "peer", control_json_addr(&view->peer),
+		"peer_host", control_json_text(linked ? view->engine.peer_host : ""), "role",
 		role_name(view->role), "mode", conn_mode_name(view->mode), "linkgroup",
 		linked ? json_u64(view->engine.lgr_id) : json_null(), "link",
 		linked && view->engine.link_number ? json_u64(view->engine.link_number)
@@ -373,7 +371,7 @@ static bool add_connection(void *arg, const struct conn_view *view)
 	const struct page *page = connections->part.page;
 	bool named = *view->program && (page->administrator || page->uid == view->uid);
 	json_object_set_new(object, "program", control_json_text(named ? view->program : NULL));
-	json_object_set_new(object, "time_us", json_time(view->age_ms * 1000));
+	json_object_set_new(object, "time_us", control_json_time(view->age_ms * 1000));
 	return page_add(connections->part.page, connections->part.list, object,
 			conn_sections[section], number);
 }
@@ -502,6 +500,28 @@ static json_t *loop_counts(const struct control *control)
 	return object;
 }
 
+static bool count_cm(void *arg, const struct cm_conn_view *view)
+{
+	*(json_int_t *)arg += view->state != CM_STATE_ENDED;
+	return view->state != CM_STATE_ENDED; /* those that have ended come last */
+}
+
+static void count_cm_listener(void *arg, const struct cm_listener_view *view)
+{
+	(void)view;
+	++*(json_int_t *)arg;
+}
+
+static json_t *cm_counts(const struct control *control)
+{
+	json_int_t connections = 0, listeners = 0;
+	if (control->cm) {
+		cm_each_conn(control->cm, count_cm, &connections);
+		cm_each_listener(control->cm, count_cm_listener, &listeners);
+	}
+	return json_pack("{s:I, s:I}", "connections", connections, "listeners", listeners);
+}
+
 /* null: new connections may use SMC-R */
 static json_t *draining(const struct control *control)
 {
@@ -523,7 +543,7 @@ json_t *control_show_info(struct control *control, struct page *page, struct ref
 	rdv_option_get_listeners(control->option, &listeners);
 	plain_look(control->plain);
 	return json_pack("{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o, s:I, s:I}, s:I, s:o, s:o, s:o, "
-			 "s:o, s:o, s:o, s:o, s:o, s:s}",
+			 "s:o, s:o, s:o, s:o, s:o, s:o, s:s}",
 			 "version", SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
 			 (json_int_t)((fabric_now() - control->started) / 1000), "socket",
 			 control->config->socket_path, "peer_id",
@@ -536,6 +556,6 @@ json_t *control_show_info(struct control *control, struct page *page, struct ref
 			 loop_counts(control), "fallbacks", control_fallbacks(control),
 			 "fallback_peers", control_fallback_peers(control), "skipped_peers",
 			 skipped_peers(control), "limits", limits(control), "draining",
-			 draining(control), "dbus",
+			 draining(control), "cm", cm_counts(control), "dbus",
 			 control->dbus ? control->dbus(control->ctx) : "off");
 }

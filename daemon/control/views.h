@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 
+#include "daemon/cm/cm.h"
 #include "daemon/conns/view.h"
 #include "daemon/control/internal.h"
 
@@ -19,10 +20,24 @@ json_t *control_show_linkgroups(struct control *control, struct page *page,
 json_t *control_show_links(struct control *control, struct page *page, struct refusal *refusal);
 json_t *control_show_connections(struct control *control, struct page *page,
 				 struct refusal *refusal);
+/** The time so long ago, in microseconds since 1970. */
+json_t *control_json_time(uint64_t age_us);
 /** A text; null if it is NULL or empty. */
 json_t *control_json_text(const char *text);
 /** An address without its port; null if there is none. */
 json_t *control_json_host(const struct smcr_addr *addr);
+/** An address with its port; null if there is none, as of a socket that was handed over without
+ * being connected. */
+json_t *control_json_addr(const struct smcr_addr *addr);
+/** Bytes of the path MTU with this code; null if there is none. */
+json_t *control_json_mtu(uint8_t code);
+/* cm.c */
+json_t *control_show_cm(struct control *control, struct page *page, struct refusal *refusal);
+/** The address as the one of link groups is. */
+struct smcr_addr control_cm_addr(const struct cm_addr *addr);
+/** Private data as hex digits, without the zeros at their end, as they come in fields of a fixed
+ * size; null if there are none. */
+json_t *control_json_hex(const uint8_t *bytes, size_t len);
 /* rmbs.c, stats.c */
 json_t *control_show_rmbs(struct control *control, struct page *page, struct refusal *refusal);
 json_t *control_show_stats(struct control *control, struct page *page, struct refusal *refusal);

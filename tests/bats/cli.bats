@@ -103,6 +103,30 @@ CONNECTIONS='{"connection.show":[[
 	run -2 "$SMCRCTL" --sort pid info
 }
 
+@test "cm: two tables, of which the connections are sorted; a connection that ends between two parts is there once" {
+	canned '{"cm.show":[
+		{"schema":1,"next":"live:2","result":{"listeners":[{"local":"0.0.0.0:445","requests":1,"accepted":1,"refused":0,"waiting":0}],
+			"connections":[{"id":3,"state":"connected","peer":"10.77.0.2:9"},{"id":2,"state":"connected","peer":"10.77.0.2:445",
+				"reads_answered":16,"reads_asked":8,"local_qpn":18,"peer_qpn":52,"local_id":4660,"peer_id":null}]}},
+		{"schema":1,"result":{"listeners":[],"connections":[{"id":1,"state":"asking","peer":"10.77.0.2:10"},
+			{"id":3,"state":"ended","peer":"10.77.0.2:9","reject_code":8,"reject_reason":"invalid-service-id",
+				"text":"nobody listens"}]}}]}'
+	run -0 "$SMCRCTL" -d cm
+	[ "$(grep -c . <<<"$output")" = 6 ]
+	[[ "${lines[0]}" == "ID  STATE "*"WHY" ]]
+	[[ "${lines[1]}" == " 3  ended "*"8 invalid-service-id "*" nobody listens" ]]
+	[[ "${lines[2]}" == " 2  connected "*"000012/000034 "*"16/8 "*"00001234/- "* ]]
+	[[ "${lines[4]}" == "LISTENS "* ]]
+	[[ "${lines[5]}" == "0.0.0.0:445 "* ]]
+	jq -e 'select(.params.after == "live:2")' "$BATS_TEST_TMPDIR/asked" >/dev/null
+	canned '{"cm.show":[{"listeners":[],"connections":[{"id":1,"peer":"10.77.0.2:10"},{"id":2,"peer":"10.77.0.2:9"}]}]}'
+	[ "$("$SMCRCTL" -j --sort peer cm | jq -c '.cm | [.listeners, [.connections[].id]]')" = '[[],[2,1]]' ]
+	[ "$("$SMCRCTL" cm | wc -l)" = 3 ] # no table of listeners
+	run -2 "$SMCRCTL" --sort waiting cm
+	run -2 "$SMCRCTL" cm --cm
+	[[ "$output" == "smcrctl: --cm goes with 'check' only" ]]
+}
+
 @test "--sort since: by the time itself, not by the text that shows it, across midnight too" {
 	local now
 	now=$(date +%s)
@@ -562,13 +586,16 @@ TO_COMPLETE='{"device.show":[[{"name":"soft:eth0"},{"name":"soft:eth1"}]],
 	[ "$(completes "smcrctl link peer fd00:")" = ":3" ] # bash keeps the part up to the colon
 	[ "$(completes "smcrctl check 10.")" = "10.77.0.2" ]
 	[ "$(completes "smcrctl check 10.77.0.2 80 p")" = "program" ]
+	[ "$(completes "smcrctl check 10.77.0.2 80 --cm")" = "--cm" ]
+	[ "$(completes "smcrctl cm ")" = "show help peer port state" ]
+	[ "$(completes "smcrctl cm show state e")" = "ending ended" ]
 	[ "$(completes "smcrctl ueid remove ")" = "LAB" ]
 	[ "$(completes "smcrctl policy delete ")" = 'deny\ port\ 22' ]
 	[ "$(completes "smcrctl config set ")" = "log_level max_links" ]
 	[ "$(completes "smcrctl config set log_level ")" = "error warning notice info debug" ]
-	[ "$(completes "smcrctl config set log_trace ")" = "none all clc llc cdc rnic ipc" ]
+	[ "$(completes "smcrctl config set log_trace ")" = "none all clc llc cdc rnic cm ipc" ]
 	[ "$(completes "smcrctl log level ")" = "error warning notice info debug" ]
-	[ "$(completes "smcrctl log trace clc ")" = "clc llc cdc rnic ipc all off" ]
+	[ "$(completes "smcrctl log trace clc ")" = "clc llc cdc rnic cm ipc all off" ]
 	[ "$(completes "smcrctl config set max_links ")" = "" ]
 	[ "$(completes "smcrctl config set log_level debug ")" = "" ]
 	[ "$(completes "smcrctl --wat")" = "--watch" ]

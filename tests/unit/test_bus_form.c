@@ -40,6 +40,8 @@ static void forms_follow_from_the_table(void **state)
 		{ "device.show", FORM_MANAGER, "ShowDevice", "", "aa{sv}" },
 		{ "connection.show", FORM_MANAGER, "ShowConnection", "a{sv}", "aa{sv}s" },
 		{ "policy.show", FORM_MANAGER, "ShowPolicy", "a{sv}", "a{sv}s" },
+		{ "cm.show", FORM_MANAGER, "ShowCm", "a{sv}", "a{sv}s" },
+		{ "cm.check", FORM_MANAGER, "CheckCm", "sq", "sa{sv}" },
 		{ "policy.judge", FORM_MANAGER, "JudgePolicy", "sa{sv}", "a{sv}" },
 		{ "event.wait", FORM_MANAGER, NULL, NULL, NULL },
 		{ "capture.run", FORM_MANAGER, NULL, NULL, NULL },

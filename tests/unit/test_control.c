@@ -224,6 +224,9 @@ static void only_places_of_the_view_are_taken(void **state)
 		{ "link.show", "linkgroup:18446744073709551615", true },
 		{ "linkgroup.show", "linkgroup:0", true },
 		{ "policy.show", "learnt:7", true },
+		{ "cm.show", "listener:1", true },
+		{ "cm.show", "live:1", true },
+		{ "cm.show", "ended:7", true },
 		{ "connection.show", "", false },
 		{ "connection.show", "live", false },
 		{ "connection.show", "live:", false },
@@ -236,6 +239,7 @@ static void only_places_of_the_view_are_taken(void **state)
 		{ "connection.show", "rules:1", false },
 		{ "policy.show", "live:1", false },
 		{ "link.show", "link:1", false },
+		{ "cm.show", "plain:1", false },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		TRIES("%s", cases[i].method);

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/cm/cm.h"
 #include "daemon/conns/conns.h"
 #include "daemon/rendezvous/handshake.h"
 #include "daemon/rnic/backend.h"
@@ -91,6 +92,34 @@ bool __wrap_smcr_engine_walk_paths(const struct smcr_engine *engine, uint32_t af
 	(void)engine;
 	(void)after;
 	return fn(arg, &path);
+}
+
+void __wrap_cm_each_conn(struct cm *cm, bool (*fn)(void *arg, const struct cm_conn_view *view),
+			 void *arg);
+void __wrap_cm_each_listener(struct cm *cm,
+			     void (*fn)(void *arg, const struct cm_listener_view *view), void *arg);
+void __wrap_cm_get_stats(const struct cm *cm, struct cm_stats *ret_stats);
+
+void __wrap_cm_each_conn(struct cm *cm, bool (*fn)(void *arg, const struct cm_conn_view *view),
+			 void *arg)
+{
+	const struct cm_conn_view view = { .number = 1, .state = CM_STATE_ENDED };
+	(void)cm;
+	fn(arg, &view);
+}
+
+void __wrap_cm_each_listener(struct cm *cm,
+			     void (*fn)(void *arg, const struct cm_listener_view *view), void *arg)
+{
+	const struct cm_listener_view view = { .local.family = AF_INET };
+	(void)cm;
+	fn(arg, &view);
+}
+
+void __wrap_cm_get_stats(const struct cm *cm, struct cm_stats *ret_stats)
+{
+	(void)cm;
+	*ret_stats = (struct cm_stats){ 0 };
 }
 
 /* ---- a smcrd that has a row of every kind ---- */
@@ -186,6 +215,7 @@ static int setup(void **state)
 	struct control *control = &fixture->fix->control;
 	control->turns = &fixture->turns;
 	control->option = (struct rdv_option *)fixture; /* never used */
+	control->cm = (struct cm *)fixture;             /* likewise */
 	control->reload = on_reload;
 	fixture->fix->pair->side[PAIR_SERVER].on_command_done = on_done;
 	fixture->fix->pair->side[PAIR_SERVER].on_command_ctx = fixture;
@@ -326,7 +356,7 @@ static void every_key_of_a_view_is_in_its_page(void **state)
 {
 	static const char *const objects[] = { "info",       "device", "linkgroup", "link",
 					       "connection", "rmb",    "stats",     "event",
-					       "ueid",       "config", "policy" };
+					       "ueid",       "config", "policy",    "cm" };
 	struct fixture *fixture = *state;
 	for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {
 		TRIES("%s", objects[i]);
@@ -424,6 +454,10 @@ static void every_state_is_in_its_page(void **state)
 	(void)state;
 	expect_states("smcrctl-connection", smcr_conn_state_name);
 	expect_states("smcrctl-link", smcr_link_state_name);
+	for (int cm = CM_STATE_ASKING; cm <= CM_STATE_ENDED; cm++)
+		expect_name("smcrctl-cm", cm_state_name((enum cm_state)cm));
+	for (int cm = CM_END_DISCONNECTED; cm <= CM_END_LOCAL; cm++)
+		expect_name("smcrctl-cm", cm_end_name((enum cm_end)cm));
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		TRIES("%s", others[i]);
 		expect_name("smcrctl-connection", others[i]);
