@@ -5,6 +5,7 @@
 #   S   smcrd with software RNICs, in a network namespace of this machine
 #   V   smcrd with verbs over rdma_rxe, in a virtual machine
 #   K   the kernel's AF_SMC over rdma_rxe, in a virtual machine
+#   R   rdma_rxe with the kernel's connection manager for user programs (rdma_ucm), in a virtual machine
 #   B   for measurements (speed.sh): all of these in one virtual machine. rdma_rxe is on net0, net1 is
 #       for a software RNIC, in the network namespace "soft"
 #
@@ -129,8 +130,9 @@ lab_down() {
 		[ "${LAB_KIND[$n]:-S}" = S ] || ! lab_is_ready $n ||
 			lab_order $n end
 	done
-	kill "${LAB_TCPDUMP:-}" 2>/dev/null && wait "$LAB_TCPDUMP"
 	vm_wait 15
+	# It gets packets up to a second late, and machines take longer to end.
+	kill "${LAB_TCPDUMP:-}" 2>/dev/null && wait "$LAB_TCPDUMP"
 	lab_sweep "$LAB"
 	rm -f "$VM_WORK"/*.orders.*
 	LAB_KIND=()
