@@ -2,16 +2,18 @@
 /*
  * Checks every RoCEv2 packet of a capture (pcap of an Ethernet interface):
  *
- *   wirecheck [--list] [--rxe ADDR].. FILE [FROM-TO ..]
+ *   wirecheck [--list] [--plain] [--rxe ADDR].. FILE [FROM-TO ..]
  *
  *   ICRC       of each packet, with the identification of its IP header
- *   decoding   of each packet, and of each CDC and LLC message in a SEND of one packet
+ *   decoding   of each packet, of each CDC and LLC message in a SEND of one packet, and of each
+ *              message of the connection manager
  *   PSN        which requests come twice, and why: after a NAK, after a time without
  *              acknowledgement, or in one of the periods FROM-TO (seconds since 1970) in which
  *              links were cut. Other repetitions have no explanation. A packet that was overtaken
  *              by others comes late, not twice.
  *
  *   --list     print a line for each LLC message: TIME FROM-TO VERSION NAME, and "reply" if it is
+ *   --plain    the SENDs are messages of other programs than SMC-R
  *   --rxe ADDR a host with rdma_rxe. Its timer runs on even if requests are acknowledged, and when
  *              it ends, a request that was sent a moment ago comes again
  *
@@ -28,7 +30,9 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "proto/ibcm/ibcm.h"
 #include "proto/roce/icrc.h"
+#include "proto/roce/roce.h"
 #include "proto/smcr/bytes.h"
 #include "proto/smcr/cdc.h"
 #include "proto/smcr/llc.h"
@@ -47,6 +51,7 @@
 #define SILENCE_US 2000
 #define NAK_US     200000 /* a NAK explains repetitions for so long */
 #define RATE_MIN   100    /* fewest requests for which a rate is reported */
+#define PATH_MTU   1024
 #define NEW_QP     100000 /* a PSN so far away belongs to a new queue pair */
 
 /* Requests of one host to one queue pair of another. */
@@ -66,6 +71,15 @@ struct stream {
 	UT_hash_handle hh;
 };
 
+/* A message of the connection manager. Those that come twice are the same to the byte. */
+struct note {
+	struct {
+		uint32_t from, to;
+		uint8_t mad[IBCM_MAD_LEN];
+	} key;
+	UT_hash_handle hh;
+};
+
 /* When a host last sent a NAK to another one. */
 struct refusal {
 	struct {
@@ -79,16 +93,18 @@ struct period {
 	double from, to;
 };
 
-static bool list;
+static bool list, plain;
 static uint32_t rxe[8];
 static size_t num_rxe;
 static const struct period *periods;
 static size_t num_periods;
 static struct stream *streams;
 static struct refusal *refusals;
+static struct note *notes;
 static struct {
 	uint64_t frames, roce, requests, acks, naks, rnr_naks, bad_icrc, undecodable;
 	uint64_t cdc, bad_cdc, llc, bad_llc, truncated;
+	uint64_t reads, cm, cm_again, bad_cm;
 	uint64_t repeated, after_nak, after_silence, first_timer, rxe_timer, in_cut, unexplained,
 		late;
 } count;
@@ -192,8 +208,18 @@ static bool was_here(const struct stream *stream, uint32_t psn)
 	return stream->last[psn % PLACES].at && stream->last[psn % PLACES].psn == psn;
 }
 
-static void request(const struct frame *frame, const struct roce_bth *bth)
+/* How many PSNs the request takes: an RDMA READ takes those of its answer. The path MTU is not
+ * known here, so it is taken for that of Ethernet's MTU of 1500. */
+static uint32_t psns_of(const struct roce_packet *packet)
 {
+	if (packet->bth.opcode != ROCE_READ_REQUEST || packet->reth.length == 0)
+		return 1;
+	return (packet->reth.length + PATH_MTU - 1) / PATH_MTU;
+}
+
+static void request(const struct frame *frame, const struct roce_packet *packet)
+{
+	const struct roce_bth *bth = &packet->bth;
 	struct stream *stream = stream_of(frame, bth->dest_qp, bth->psn);
 	bool is_new = roce_psn_diff(bth->psn, stream->next) >= 0;
 	bool late = !is_new && !was_here(stream, bth->psn);
@@ -204,11 +230,11 @@ static void request(const struct frame *frame, const struct roce_bth *bth)
 		stream->repeated += !is_new && !late;
 	}
 	if (is_new)
-		stream->next = (bth->psn + 1) & ROCE_PSN_MASK;
+		stream->next = (bth->psn + psns_of(packet)) & ROCE_PSN_MASK;
 	else if (!late && roce_psn_diff(bth->psn, stream->again) < 0)
 		repetition(frame, stream, bth->psn);
 	if (!late)
-		stream->again = (bth->psn + 1) & ROCE_PSN_MASK;
+		stream->again = (bth->psn + psns_of(packet)) & ROCE_PSN_MASK;
 	stream->last[bth->psn % PLACES].at = frame->at;
 	stream->last[bth->psn % PLACES].psn = bth->psn;
 }
@@ -256,10 +282,37 @@ static void llc(const struct frame *frame, const struct roce_packet *packet)
 	}
 }
 
+/* A datagram: a message of the connection manager. */
+static void datagram(const struct frame *frame, const struct roce_packet *packet)
+{
+	struct ibcm_msg msg;
+	struct note *note, *found;
+	count.cm++;
+	if (packet->bth.dest_qp != IBCM_QPN || packet->deth.qkey != IBCM_QKEY ||
+	    ibcm_decode(packet->payload, packet->payload_len, &msg) < 0) {
+		count.bad_cm++;
+		complain(frame, "undecodable datagram of length", packet->payload_len);
+		return;
+	}
+	note = calloc(1, sizeof(*note));
+	if (!note)
+		exit(2);
+	note->key.from = frame->flow.saddr;
+	note->key.to = frame->flow.daddr;
+	memcpy(note->key.mad, packet->payload, IBCM_MAD_LEN);
+	HASH_FIND(hh, notes, &note->key, sizeof(note->key), found);
+	if (found) {
+		count.cm_again++;
+		free(note);
+		return;
+	}
+	HASH_ADD(hh, notes, key, sizeof(note->key), note);
+}
+
 static void message(const struct frame *frame, const struct roce_packet *packet)
 {
 	struct smcr_cdc cdc;
-	if (packet->bth.opcode != ROCE_SEND_ONLY)
+	if (plain || packet->bth.opcode != ROCE_SEND_ONLY)
 		return;
 	if (packet->payload_len == 0 || packet->payload[0] != SMCR_CDC_TYPE) {
 		llc(frame, packet);
@@ -293,8 +346,11 @@ static void check(const struct frame *frame)
 	}
 	if (packet.bth.opcode == ROCE_ACKNOWLEDGE) {
 		acknowledgement(frame, &packet.aeth);
-	} else {
-		request(frame, &packet.bth);
+	} else if (packet.bth.opcode == ROCE_UD_SEND_ONLY) {
+		datagram(frame, &packet);
+	} else if (!roce_is_answer(packet.bth.opcode)) {
+		count.reads += packet.bth.opcode == ROCE_READ_REQUEST;
+		request(frame, &packet);
 		message(frame, &packet);
 	}
 }
@@ -379,13 +435,15 @@ static int report(void)
 	       count.requests, count.acks, count.naks, count.rnr_naks);
 	printf("cdc %" PRIu64 "\nbad_cdc %" PRIu64 "\nllc %" PRIu64 "\nbad_llc %" PRIu64 "\n",
 	       count.cdc, count.bad_cdc, count.llc, count.bad_llc);
+	printf("reads %" PRIu64 "\ncm %" PRIu64 "\ncm_again %" PRIu64 "\nbad_cm %" PRIu64 "\n",
+	       count.reads, count.cm, count.cm_again, count.bad_cm);
 	printf("repetitions %" PRIu64 "\nafter_nak %" PRIu64 "\nafter_silence %" PRIu64
 	       "\nfirst_timer %" PRIu64 "\nrxe_timer %" PRIu64 "\nin_cut %" PRIu64 "\nlate %" PRIu64
 	       "\nunexplained %" PRIu64 "\n",
 	       count.repeated, count.after_nak, count.after_silence, count.first_timer,
 	       count.rxe_timer, count.in_cut, count.late, count.unexplained);
 	return count.truncated || count.undecodable || count.bad_icrc || count.bad_cdc ||
-	       count.bad_llc || count.unexplained;
+	       count.bad_llc || count.bad_cm || count.unexplained;
 }
 
 int main(int argc, char **argv)
@@ -395,6 +453,8 @@ int main(int argc, char **argv)
 	for (; at < argc && argv[at][0] == '-'; at++) {
 		if (strcmp(argv[at], "--list") == 0)
 			list = true;
+		else if (strcmp(argv[at], "--plain") == 0)
+			plain = true;
 		else if (strcmp(argv[at], "--rxe") == 0 && at + 1 < argc && num_rxe < 8)
 			num_rxe += inet_pton(AF_INET, argv[++at], &rxe[num_rxe]) == 1;
 	}
@@ -406,7 +466,8 @@ int main(int argc, char **argv)
 	periods = cuts;
 	FILE *file = path ? fopen(path, "rb") : NULL;
 	if (!file || read_capture(file) < 0) {
-		fprintf(stderr, "usage: wirecheck [--list] [--rxe ADDR].. FILE [FROM-TO ..]; FILE "
+		fprintf(stderr, "usage: wirecheck [--list] [--plain] [--rxe ADDR].. FILE [FROM-TO "
+				"..]; FILE "
 				"is a capture of"
 				" Ethernet\n");
 		return 2;
