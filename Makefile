@@ -322,6 +322,11 @@ $(B)/tests/interop/%: $(B)/obj/tests/interop/%.o $(TEST_LIB) $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS)
 
+# Its subjects are files of their own.
+$(B)/tests/interop/cm_peer: $(call obj,tests/interop/cm_peer.c $(wildcard tests/interop/peer/*.c)) $(ALL_LIBS)
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS)
+
 $(B)/tests/interop/%.so: tests/interop/preload/%.c
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(BASE_CFLAGS) -fPIC -shared $(CFLAGS) -o $@ $< -ldl
