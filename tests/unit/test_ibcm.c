@@ -23,6 +23,7 @@
 #include "tests/lib/tries.h"
 
 #define LINUX_CAPTURE "tests/captures/linux-rdma-cm-rping-ucmatose.pcap.gz"
+#define PERFTEST      "tests/captures/linux-rdma-cm-perftest.pcap.gz"
 #define VARIATIONS    "tests/captures/user-space-cm-req-variations.pcap.gz"
 
 /* A datagram of queue pair 1: BTH, the header of datagrams (Q_Key, sender's queue pair), MAD, ICRC.
@@ -188,6 +189,40 @@ static void a_port_without_listener_is_rejected(void **state)
 	assert_int_equal(rej->rej.subject, IBCM_SUBJECT_REQ);
 	assert_int_equal(rej->rej.reason, IBCM_REJ_INVALID_SERVICE_ID);
 	assert_int_equal(rej->rej.info_len, 0);
+}
+
+/* Two connections of one program: only the second one is for RDMA READs. */
+static void reads_of_linux_are_agreed_on(void **state)
+{
+	(void)state;
+	read_capture(PERFTEST);
+	encodes_to_the_same_bytes();
+	assert_int_equal(num_seen, 12);
+	const struct ibcm_msg *talk = &seen[0].msg, *data = &seen[3].msg, *rep = &seen[4].msg;
+	assert_int_equal(talk->type, IBCM_REQ);
+	assert_int_equal(data->type, IBCM_REQ);
+	assert_int_equal(data->req.service_id, talk->req.service_id);
+	assert_true(data->local_id != talk->local_id);
+	assert_int_equal(talk->req.responder_resources, 0);
+	assert_int_equal(talk->req.initiator_depth, 0);
+	assert_int_equal(data->req.responder_resources, 128);
+	assert_int_equal(data->req.initiator_depth, 128);
+	assert_int_equal(rep->type, IBCM_REP);
+	assert_int_equal(rep->remote_id, data->local_id);
+	assert_int_equal(rep->rep.responder_resources, 128);
+	assert_int_equal(rep->rep.initiator_depth, 128);
+}
+
+static void a_refusal_of_linux_has_its_private_data(void **state)
+{
+	(void)state;
+	read_capture(PERFTEST);
+	const struct ibcm_msg *req = &seen[10].msg, *rej = &seen[11].msg;
+	assert_int_equal(rej->type, IBCM_REJ);
+	assert_int_equal(rej->remote_id, req->local_id);
+	assert_int_equal(rej->rej.subject, IBCM_SUBJECT_REQ);
+	assert_int_equal(rej->rej.reason, IBCM_REJ_CONSUMER);
+	assert_string_equal((const char *)rej->private_data, "not today");
 }
 
 /* REQs of a program in user space, each with another odd field, and what Linux answered. */
@@ -565,6 +600,8 @@ int main(void)
 		WITH_CAPTURE(messages_of_linux_come_back),
 		WITH_CAPTURE(fields_of_linux_are_where_they_belong),
 		WITH_CAPTURE(a_port_without_listener_is_rejected),
+		WITH_CAPTURE(reads_of_linux_are_agreed_on),
+		WITH_CAPTURE(a_refusal_of_linux_has_its_private_data),
 		WITH_CAPTURE(odd_requests_and_their_answers_come_back),
 		WITH_CAPTURE(addresses_of_linux_come_back),
 		cmocka_unit_test(ipv6_addresses_come_back),

@@ -486,6 +486,7 @@ static void icrc_of_every_captured_packet(void **state)
 		{ "tests/captures/linux-smcr-v2.pcap.gz", 8159 },
 		{ "tests/captures/linux-smcr-v2-failover.pcap.gz", 630 },
 		{ "tests/captures/linux-rdma-cm-rping-ucmatose.pcap.gz", 88 },
+		{ "tests/captures/linux-rdma-cm-perftest.pcap.gz", 91 },
 		{ "tests/captures/user-space-client-to-linux-v1.pcap.gz", 34 },
 		{ "tests/captures/user-space-client-to-linux-v2.pcap.gz", 37 },
 	};
