@@ -29,7 +29,7 @@
 #define PORT_PERFTEST 18515
 #define PORT_NOBODY   9999
 
-#define MAX_COUNT 1000
+#define MAX_COUNT 1000000 /* of messages there are receive buffers for fewer */
 #define MAX_CONNS 64
 #define MAX_SIZE  65536
 

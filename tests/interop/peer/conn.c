@@ -34,9 +34,12 @@ static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *w
 	}
 }
 
-/* Die if nothing more can come. */
+/* Die if nothing more can come. When the peer ends the connection, the queue pair may tell of it
+ * before the connection manager does, who knows why. */
 static void usable(const struct peer_conn *conn, const char *what)
 {
+	while (conn->failure == RNIC_WC_WR_FLUSH_ERR && !conn->ended)
+		peer_turn(conn->peer, "the reason why the queue pair has ended");
 	if (conn->ended)
 		peer_die(conn->peer, "waiting for %s: the connection has ended: %s", what,
 			 cm_end_name(conn->end));
