@@ -7,7 +7,7 @@
 #   make quickcheck  what needs neither root nor a second host, in a minute or two
 #   make check      every test, after make check-deps, which installs what tests need; needs root
 #   make demo       two hosts in network namespaces, traffic over SMC-R; needs root
-#   make interop    with the kernel's rdma_rxe and SMC-R, in virtual machines; needs root
+#   make interop    with the kernel's rdma_rxe, rdma_cm and SMC-R, in virtual machines; needs root
 #   make interop-quick  the most telling part of it, in some minutes
 #   make bench-vm   speed against the kernel's SMC-R in the same virtual machines; needs root
 #   make compat     real programs over TCP, over fallback and over SMC-R: are their results the same?
@@ -427,6 +427,7 @@ interop: check-deps
 
 interop-quick: check-deps
 	$(MAKE) -j$$(nproc) all $(INTEROP_BINS) $(HELPER_BINS)
+	tests/interop/cm.sh --quick
 	tests/interop/matrix.sh --quick
 
 bench-vm: check-deps

@@ -38,8 +38,8 @@ fi
 
 # "to": the kernel's tool is the server, "from": it is the client.
 cells=(rping-to rping-from large-to large-from ucmatose-to ucmatose-from send-to send-from read-to read-from write-to
-	write-from nobody-to refused-to refused-from ipv6-to ipv6-from drops-to drops-from deaf-to deaf-from mute-to mute-from)
-[ -z "$quick" ] || cells=("${cells[@]:0:15}")
+	write-from nobody-to refused-to refused-from killed-to killed-from ipv6-to ipv6-from drops-to drops-from deaf-to deaf-from mute-to mute-from)
+[ -z "$quick" ] || cells=("${cells[@]:0:17}")
 read -r -a wanted <<<"${CM_CELLS:-${cells[*]}}"
 number=0 failed=0
 OURS=2 KERNEL=1 # numbers of the hosts
@@ -246,6 +246,29 @@ cell_refused-from() {
 	job_wait $OURS server 20
 }
 
+# killed SERVER CLIENT KERNEL'S-JOB OUR-JOB: the kernel's program is killed under way. Our side learns of it: mostly by a
+# DREQ, but the program's memory may be gone a moment before.
+killed() {
+	local COMMAND
+	command_of "$1" rping server "$1"
+	job_start "$1" server "${COMMAND[@]}"
+	await_server "$1" rping || return
+	command_of "$2" rping client "$1"
+	job_start "$2" client "${COMMAND[@]}"
+	until_true 20 job_says_or_ends $KERNEL "$3" 'ping data'
+	job_kill $KERNEL "$3" KILL
+	until_true 20 job_has_ended $OURS "$4" && 
+		says $OURS "$4" 1 '^FAILED .*\(has ended: peer-disconnected\|lets nobody write there\)$'
+}
+
+cell_killed-to() {
+	killed $KERNEL $OURS server client
+}
+
+cell_killed-from() {
+	killed $OURS $KERNEL client server
+}
+
 cell_ipv6-to() {
 	IPV6=1 tool rping $KERNEL $OURS
 }
@@ -306,6 +329,7 @@ declare -A TITLE=(
 	[write]="ib_write_bw -R"
 	[nobody]="nobody listens on the port"
 	[refused]="the program refuses"
+	[killed]="the kernel's program is killed under way, and the other side learns of it"
 	[ipv6]="pings over IPv6"
 	[drops]="pings while the LAN loses packets, but none of the CM"
 	[deaf]="pings while the LAN loses requests of the CM"
@@ -316,7 +340,7 @@ declare -A TITLE=(
 reason() {
 	case $WHO-$1 in
 	S-ipv6-*) echo "software RNICs have IPv4 only" ;;
-	K-nobody-* | K-refused-*) echo "is about smcrd" ;;
+	K-nobody-* | K-refused-* | K-killed-*) echo "is about smcrd" ;;
 	K-deaf-*) echo "the kernel does not repeat the DREQ of a program that has ended" ;;
 	# The server listens for the second connection a moment after it has told the client to come.
 	K-send-* | K-read-* | K-write-*) echo "perftest's client may be faster than its server" ;;
@@ -328,6 +352,7 @@ amounts() {
 	CONNS=5
 	case $1 in
 	large-* | drops-*) COUNT=10 SIZE=20000 ;;
+	killed-*) COUNT=1000000 SIZE=64 ;;
 	ucmatose-*) COUNT=20 SIZE=3000 ;;
 	send-* | read-* | write-*) COUNT=100 SIZE=8192 ;;
 	*) COUNT=100 SIZE=64 ;;
@@ -341,7 +366,7 @@ show() {
 	for n in $KERNEL $OURS; do
 		for name in server client; do
 			[ ! -e "$(job_out "$n" "$name")" ] ||
-				tail -n 25 "$(job_out "$n" "$name")" | cut -c 1-200 | sed "s/^/# $name on host $n: /"
+				tail -n 12 "$(job_out "$n" "$name")" | cut -c 1-200 | sed "s/^/# $name on host $n: /"
 		done
 		[ "${LAB_KIND[$n]}" = S ] || on "$n" dmesg | tail -n 5 | sed "s/^/# host $n: /"
 	done
