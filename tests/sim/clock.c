@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/sim/world.h"
+#include "tests/sim/clock.h"
 
 #include <stdlib.h>
 
-static bool before(const struct event *a, const struct event *b)
+static bool before(const struct clock_event *a, const struct clock_event *b)
 {
 	return a->when != b->when ? a->when < b->when : a->order < b->order;
 }
 
-static void swap(struct event *a, struct event *b)
+static void swap(struct clock_event *a, struct clock_event *b)
 {
-	struct event t = *a;
+	struct clock_event t = *a;
 	*a = *b;
 	*b = t;
 }
@@ -31,7 +31,7 @@ void clock_at(struct clock *clock, uint64_t when, event_fn fn, void *object, uin
 			abort();
 	}
 	size_t i = clock->len++;
-	clock->heap[i] = (struct event){
+	clock->heap[i] = (struct clock_event){
 		.when = when < clock->now ? clock->now : when,
 		.order = clock->next_order++,
 		.fn = fn,
@@ -51,7 +51,7 @@ bool clock_step(struct clock *clock)
 {
 	if (!clock->len)
 		return false;
-	struct event event = clock->heap[0];
+	struct clock_event event = clock->heap[0];
 	clock->heap[0] = clock->heap[--clock->len];
 	for (size_t i = 0;;) {
 		size_t least = i, left = 2 * i + 1, right = 2 * i + 2;
@@ -64,7 +64,9 @@ bool clock_step(struct clock *clock)
 		swap(&clock->heap[i], &clock->heap[least]);
 		i = least;
 	}
-	clock->now = event.when;
+	/* An event may have let time pass, so that others are late. */
+	if (event.when > clock->now)
+		clock->now = event.when;
 	clock->fired++;
 	event.fn(event.object, event.arg);
 	return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/sim/world.h"
+#include "tests/sim/prng.h"
 
 uint64_t prng_mix(uint64_t x)
 {

@@ -14,55 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- prng.c: xoshiro256** seeded by splitmix64 (Blackman and Vigna, public domain) ---- */
-
-struct prng {
-	uint64_t s[4];
-};
-
-void prng_seed(struct prng *p, uint64_t seed);
-uint64_t prng_next(struct prng *p);
-/** Uniform in lo..hi, both included. */
-uint64_t prng_range(struct prng *p, uint64_t lo, uint64_t hi);
-/** True in `permille` of 1000 cases. */
-bool prng_chance(struct prng *p, unsigned int permille);
-/** lo..hi, small values as likely as large ones (uniform in the logarithm). */
-uint64_t prng_size(struct prng *p, uint64_t lo, uint64_t hi);
-/** One step of splitmix64: a well mixed function of its argument. */
-uint64_t prng_mix(uint64_t x);
-
-/* ---- clock.c: virtual time in microseconds; events by time, then by order of clock_at() ---- */
-
-struct world;
-typedef void (*event_fn)(void *object, uint64_t arg);
-
-struct event {
-	uint64_t when, order;
-	event_fn fn;
-	void *object;
-	uint64_t arg;
-};
-
-struct clock {
-	uint64_t now;
-	uint64_t next_order;
-	uint64_t fired;
-	struct event *heap;
-	size_t len, cap;
-};
-
-void clock_free(struct clock *clock);
-/** Call fn(object, arg) at `when` (not before now). Events cannot be cancelled: objects live as
- * long as the world, and `arg` tells an event that comes too late. */
-void clock_at(struct clock *clock, uint64_t when, event_fn fn, void *object, uint64_t arg);
-void clock_in(struct clock *clock, uint64_t delay, event_fn fn, void *object, uint64_t arg);
-/** Fire the next event. @return false when there is none */
-bool clock_step(struct clock *clock);
-
-#define USEC  UINT64_C(1)
-#define MSEC  UINT64_C(1000)
-#define SEC   UINT64_C(1000000)
-#define HOURS (3600 * SEC)
+#include "tests/sim/clock.h"
+#include "tests/sim/prng.h"
 
 /* ---- world.c ---- */
 
