@@ -25,6 +25,7 @@ struct rnic {
 	bool known;
 	uint32_t interface;
 	uint64_t packets, lost; /* lost: those that packets in the file tell of */
+	uint32_t mad_psn[2];    /* of the connection manager's messages: received, sent */
 };
 
 struct capture_file {
@@ -61,9 +62,22 @@ static struct link *find_link(const struct capture_file *file, uint64_t key)
 	return link;
 }
 
+/* The RNIC becomes an interface with what comes first of it. */
+static void add_rnic(struct capture_file *file, struct rnic *rnic, const char *name,
+		     const struct capture_end *local)
+{
+	if (rnic->known)
+		return;
+	rnic->known = true;
+	rnic->interface = file->num_interfaces++;
+	pcapng_interface(
+		file->out, name,
+		"messages as smcrd gives them to the RNIC: no acknowledgements, no retransmissions",
+		local->mac);
+}
+
 static int add_link(struct capture_file *file, const struct capture_link *said)
 {
-	struct rnic *rnic = &file->rnics[said->rnic];
 	struct link *link = find_link(file, said->link);
 	if (!link) {
 		link = calloc(1, sizeof(*link));
@@ -73,14 +87,7 @@ static int add_link(struct capture_file *file, const struct capture_link *said)
 		HASH_ADD(hh, file->links, key, sizeof(link->key), link);
 	}
 	link->said = *said;
-	if (rnic->known)
-		return 0;
-	rnic->known = true;
-	rnic->interface = file->num_interfaces++;
-	pcapng_interface(
-		file->out, said->name,
-		"messages as smcrd gives them to the RNIC: no acknowledgements, no retransmissions",
-		said->local.mac);
+	add_rnic(file, &file->rnics[said->rnic], said->name, &said->local);
 	return 0;
 }
 
@@ -95,21 +102,26 @@ static void describe(const struct capture_link *link, const struct capture_messa
 		 message->flags & CAPTURE_HIDDEN ? "; keys are zero: they are for root only" : "");
 }
 
-static void write_frames(struct capture_file *file, struct link *link, struct rnic *rnic,
-			 const struct capture_message *message, const struct frame_message *frames)
+/** A message for the file, and what is said about it. */
+struct entry {
+	uint64_t time_ns, lost;
+	bool sent;
+	const char *comment;
+};
+
+static void write_frames(struct capture_file *file, struct rnic *rnic, const struct entry *entry,
+			 const struct frame_message *frames)
 {
 	uint8_t buf[FRAME_MAX];
-	char comment[COMMENT_LEN];
 	const uint32_t count = frame_count(frames);
-	describe(&link->said, message, comment);
 	for (uint32_t i = 0; i < count; i++) {
 		size_t original, len = frame_write(frames, i, buf, &original);
 		const struct pcapng_packet packet = {
 			.interface = rnic->interface,
-			.time_ns = message->time_ns,
-			.outbound = message->flags & CAPTURE_SENT,
-			.lost = i == 0 ? message->lost - rnic->lost : 0,
-			.comment = comment,
+			.time_ns = entry->time_ns,
+			.outbound = entry->sent,
+			.lost = i == 0 ? entry->lost - rnic->lost : 0,
+			.comment = entry->comment,
 			.data = buf,
 			.len = (uint32_t)len,
 			.original = (uint32_t)original,
@@ -117,7 +129,8 @@ static void write_frames(struct capture_file *file, struct link *link, struct rn
 		pcapng_packet(file->out, &packet);
 	}
 	rnic->packets += count;
-	rnic->lost = message->lost;
+	rnic->lost = entry->lost;
+	file->messages++;
 }
 
 static int add_message(struct capture_file *file, const struct capture_message *message,
@@ -140,23 +153,55 @@ static int add_message(struct capture_file *file, const struct capture_message *
 		.data_len = data_len,
 		.length = message->length,
 	};
-	write_frames(file, link, &file->rnics[said->rnic], message, &frames);
+	char comment[COMMENT_LEN];
+	describe(said, message, comment);
+	const struct entry entry = { message->time_ns, message->lost, sent, comment };
+	write_frames(file, &file->rnics[said->rnic], &entry, &frames);
 	link->psn[sent] += frame_count(&frames);
-	file->messages++;
 	return 0;
+}
+
+/* Where the peer's port is not known, as of what was sent, frames come from port 4791 as well. */
+static void add_mad(struct capture_file *file, const struct capture_mad *mad, const uint8_t *bytes)
+{
+	struct rnic *rnic = &file->rnics[mad->rnic];
+	const bool sent = mad->flags & CAPTURE_SENT;
+	const struct frame_message frame = {
+		.from = sent ? &mad->local : &mad->peer,
+		.to = sent ? &mad->peer : &mad->local,
+		.from_port = sent ? 0 : mad->peer_port,
+		.is_datagram = true,
+		.qkey = IBCM_QKEY,
+		.path_mtu = IBCM_MAD_LEN,
+		.psn = rnic->mad_psn[sent]++,
+		.data = bytes,
+		.data_len = IBCM_MAD_LEN,
+		.length = IBCM_MAD_LEN,
+	};
+	const struct entry entry = { mad->time_ns, mad->lost, sent,
+				     mad->flags & CAPTURE_HIDDEN
+					     ? "connection manager; starting PSNs are zero: they "
+					       "are for root only"
+					     : "connection manager" };
+	add_rnic(file, rnic, mad->name, &mad->local);
+	write_frames(file, rnic, &entry, &frame);
 }
 
 int capture_file_add(struct capture_file *file, const void *record, size_t len)
 {
 	struct capture_link link;
 	struct capture_message message;
+	struct capture_mad mad;
 	const uint8_t *data;
 	uint32_t data_len;
 	if (capture_link_take(record, len, &link))
 		return add_link(file, &link);
 	if (capture_message_take(record, len, &message, &data, &data_len))
 		return add_message(file, &message, data, data_len);
-	return -EBADMSG;
+	if (!capture_mad_take(record, len, &mad, &data))
+		return -EBADMSG;
+	add_mad(file, &mad, data);
+	return 0;
 }
 
 uint64_t capture_file_messages(const struct capture_file *file)

@@ -76,9 +76,9 @@ static size_t put_ipv6(const struct frame_message *message, size_t udp_len, uint
 	return IPV6_LEN;
 }
 
-static size_t put_udp(size_t udp_len, uint8_t *at)
+static size_t put_udp(const struct frame_message *message, size_t udp_len, uint8_t *at)
 {
-	put_be16(at, ROCE_UDP_PORT);
+	put_be16(at, message->from_port ? message->from_port : ROCE_UDP_PORT);
 	put_be16(at + 2, ROCE_UDP_PORT);
 	put_be16(at + 4, (uint16_t)udp_len);
 	put_be16(at + 6, 0);
@@ -88,6 +88,8 @@ static size_t put_udp(size_t udp_len, uint8_t *at)
 static uint8_t opcode_of(const struct frame_message *message, uint32_t nth, uint32_t count)
 {
 	const bool first = nth == 0, last = nth + 1 == count;
+	if (message->is_datagram)
+		return ROCE_UD_SEND_ONLY;
 	if (message->is_write)
 		return first && last ? ROCE_WRITE_ONLY
 		       : first       ? ROCE_WRITE_FIRST
@@ -119,31 +121,37 @@ static struct part part_of(const struct frame_message *message, uint32_t nth)
 	if (part.there > part.len)
 		part.there = part.len;
 	part.pad = (uint8_t)((4 - part.len % 4) % 4);
-	part.roce_len = ROCE_BTH_LEN + (roce_has_reth(part.opcode) ? ROCE_RETH_LEN : 0u) +
-			part.len + part.pad + ROCE_ICRC_LEN;
+	part.roce_len =
+		ROCE_BTH_LEN + roce_ext_len(part.opcode) + part.len + part.pad + ROCE_ICRC_LEN;
 	return part;
+}
+
+static union roce_ext ext_of(const struct frame_message *message)
+{
+	if (message->is_datagram)
+		return (union roce_ext){ .deth = { .qkey = message->qkey,
+						   .src_qp = message->from->qpn & ROCE_QPN_MASK } };
+	return (union roce_ext){ .reth = { .va = message->remote_addr,
+					   .rkey = message->rkey,
+					   .length = message->length } };
 }
 
 static size_t put_roce(const struct frame_message *message, const struct part *part, uint32_t nth,
 		       uint8_t *at)
 {
 	const bool last = part->at + part->len == message->length;
+	const bool reliable = !message->is_datagram;
 	const struct roce_bth bth = { .opcode = part->opcode,
-				      .solicited = !message->is_write && last,
-				      .migrated = true,
+				      .solicited = reliable && !message->is_write && last,
+				      .migrated = reliable,
 				      .pad = part->pad,
 				      .pkey = ROCE_PKEY_DEFAULT,
 				      .dest_qp = message->to->qpn & ROCE_QPN_MASK,
-				      .ack_req = last,
+				      .ack_req = reliable && last,
 				      .psn = (message->psn + nth) & ROCE_PSN_MASK };
-	const struct roce_reth reth = { .va = message->remote_addr,
-					.rkey = message->rkey,
-					.length = message->length };
+	const union roce_ext ext = ext_of(message);
 	roce_encode_bth(&bth, at);
-	if (!roce_has_reth(part->opcode))
-		return ROCE_BTH_LEN;
-	roce_encode_reth(&reth, at + ROCE_BTH_LEN);
-	return ROCE_BTH_LEN + ROCE_RETH_LEN;
+	return ROCE_BTH_LEN + roce_encode_ext(part->opcode, &ext, at + ROCE_BTH_LEN);
 }
 
 /* ---- checksums ---- */
@@ -196,7 +204,7 @@ size_t frame_write(const struct frame_message *message, uint32_t nth, uint8_t bu
 	const size_t ip_len =
 		ipv4 ? put_ipv4(message, udp_len, ip) : put_ipv6(message, udp_len, ip);
 	uint8_t *udp = ip + ip_len;
-	uint8_t *roce = udp + put_udp(udp_len, udp);
+	uint8_t *roce = udp + put_udp(message, udp_len, udp);
 	uint8_t *payload = roce + put_roce(message, &part, nth, roce);
 	*ret_original = (size_t)(roce - buf) + part.roce_len;
 	if (part.there)

@@ -2,8 +2,8 @@
 /**
  * @file frame.h
  * The Ethernet frames that carry a message in RoCEv2, as they would be on the wire: Ethernet, IPv4
- * or IPv6, UDP to port 4791, BTH, RETH, payload, ICRC. smcrd sees messages only, so packet sequence
- * numbers and IP identifications are made up.
+ * or IPv6, UDP to port 4791, BTH, RETH or DETH, payload, ICRC. smcrd sees messages only, so packet
+ * sequence numbers and IP identifications are made up.
  */
 #ifndef SMCRD_SMCRCTL_FRAME_H
 #define SMCRD_SMCRCTL_FRAME_H
@@ -17,7 +17,10 @@
 /** A message that becomes frames, each with a path MTU of the message's bytes. */
 struct frame_message {
 	const struct capture_end *from, *to;
+	uint16_t from_port; /* UDP; 0: not known, then it is 4791 too */
 	bool is_write;
+	bool is_datagram; /* of one frame, with `qkey` */
+	uint32_t qkey;
 	uint32_t path_mtu; /* bytes, 256..ROCE_MAX_PAYLOAD */
 	uint32_t psn;      /* of the first frame */
 	uint64_t remote_addr;

@@ -31,3 +31,14 @@ bool capture_message_take(const void *record, size_t len, struct capture_message
 	*ret_data_len = (uint32_t)(len - sizeof(*ret_message));
 	return ret_message->type == CAPTURE_MESSAGE && *ret_data_len <= ret_message->length;
 }
+
+bool capture_mad_take(const void *record, size_t len, struct capture_mad *ret_mad,
+		      const uint8_t **ret_bytes)
+{
+	if (len != sizeof(*ret_mad) + IBCM_MAD_LEN)
+		return false;
+	memcpy(ret_mad, record, sizeof(*ret_mad));
+	*ret_bytes = (const uint8_t *)record + sizeof(*ret_mad);
+	return ret_mad->type == CAPTURE_MAD && ret_mad->rnic < CAPTURE_RNICS &&
+	       is_text(ret_mad->name, sizeof(ret_mad->name));
+}

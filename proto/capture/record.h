@@ -2,7 +2,8 @@
 /**
  * @file record.h
  * Records in the ring of a capture (ring.h). Each begins with its type. A link is described before
- * the first message on it, and again when smcrd no longer knows that it has described the link.
+ * the first message on it, and again when smcrd no longer knows that it has described the link. A
+ * message of the connection manager belongs to no link, and its record says all.
  */
 #ifndef SMCRD_PROTO_CAPTURE_RECORD_H
 #define SMCRD_PROTO_CAPTURE_RECORD_H
@@ -10,6 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "proto/ibcm/ibcm.h"
 
 #define CAPTURE_NAME_LEN 64
 #define CAPTURE_PEER_LEN 48
@@ -19,6 +22,7 @@
 enum capture_type {
 	CAPTURE_LINK = 1,
 	CAPTURE_MESSAGE = 2,
+	CAPTURE_MAD = 3,
 };
 
 /** One end of a link. */
@@ -61,13 +65,27 @@ struct capture_message {
 	uint32_t length;      /* of the message; at most CAPTURE_DATA_MAX bytes of it follow */
 };
 
+/** A message of the connection manager; its IBCM_MAD_LEN bytes follow in the record. */
+struct capture_mad {
+	uint32_t type; /* CAPTURE_MAD */
+	uint32_t flags;
+	uint32_t rnic;      /* as in struct capture_link */
+	uint16_t peer_port; /* the peer's UDP port; 0: not known */
+	uint8_t reserved[2];
+	uint64_t time_ns, lost; /* as in struct capture_message */
+	struct capture_end local, peer;
+	char name[CAPTURE_NAME_LEN];
+};
+
 _Static_assert(sizeof(struct capture_end) == 32 && sizeof(struct capture_link) == 200 &&
-		       sizeof(struct capture_message) == 48,
+		       sizeof(struct capture_message) == 48 && sizeof(struct capture_mad) == 160,
 	       "smcrd and smcrctl may be of different builds");
 
 /** Decode a record of `len` bytes. @return false: it is of another type, or malformed */
 bool capture_link_take(const void *record, size_t len, struct capture_link *ret_link);
 bool capture_message_take(const void *record, size_t len, struct capture_message *ret_message,
 			  const uint8_t **ret_data, uint32_t *ret_data_len);
+bool capture_mad_take(const void *record, size_t len, struct capture_mad *ret_mad,
+		      const uint8_t **ret_bytes);
 
 #endif

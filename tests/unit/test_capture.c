@@ -212,6 +212,44 @@ static void records_are_checked(void **state)
 	assert_false(capture_message_take(&record, 48 + 44, &message, &data, &len));
 }
 
+static struct capture_mad a_mad(void)
+{
+	const struct capture_link link = a_link();
+	struct capture_mad mad = { .type = CAPTURE_MAD,
+				   .rnic = 2,
+				   .peer_port = 50000,
+				   .time_ns = 0x123456789ABCDEF0,
+				   .local = link.local,
+				   .peer = link.peer,
+				   .name = "soft:eth0" };
+	mad.local.qpn = mad.peer.qpn = IBCM_QPN;
+	return mad;
+}
+
+static void records_of_the_connection_manager_are_checked(void **state)
+{
+	struct {
+		struct capture_mad mad;
+		uint8_t bytes[IBCM_MAD_LEN + 1];
+	} record = { .mad = a_mad() };
+	const size_t len = sizeof(record.mad) + IBCM_MAD_LEN;
+	struct capture_mad mad;
+	const uint8_t *bytes;
+	(void)state;
+	assert_true(capture_mad_take(&record, len, &mad, &bytes));
+	assert_ptr_equal(bytes, record.bytes);
+	assert_false(capture_mad_take(&record, len - 1, &mad, &bytes));
+	assert_false(capture_mad_take(&record, len + 1, &mad, &bytes));
+	record.mad.rnic = CAPTURE_RNICS;
+	assert_false(capture_mad_take(&record, len, &mad, &bytes));
+	record.mad = a_mad();
+	memset(record.mad.name, 'a', sizeof(record.mad.name));
+	assert_false(capture_mad_take(&record, len, &mad, &bytes));
+	record.mad = a_mad();
+	record.mad.type = CAPTURE_MESSAGE;
+	assert_false(capture_mad_take(&record, len, &mad, &bytes));
+}
+
 /* ---- frames ---- */
 
 /* RFC 1071 read backwards: with a right checksum the sum is zero. */
@@ -228,7 +266,8 @@ static bool sums_up(const uint8_t *data, size_t len, uint32_t more)
 static void check_ipv4(const struct frame_message *message, const uint8_t *frame, size_t len)
 {
 	const uint8_t *ip = frame + 14, *udp = ip + 20;
-	struct roce_flow flow = { .sport = htons(4791), .dport = htons(4791) };
+	struct roce_flow flow = { .sport = htons(message->from_port ? message->from_port : 4791),
+				  .dport = htons(4791) };
 	struct roce_icrc_flow icrc_flow;
 	uint16_t ip_id;
 	struct roce_icrc_tables *tables = malloc(sizeof(*tables));
@@ -310,6 +349,57 @@ static void frames_are_those_of_recorded_packets(void **state)
 		compared += compare(&packet);
 	pcap_close(pcap);
 	assert_true(compared > 100);
+}
+
+/* The same for a message of the connection manager, which goes to queue pair 1 as a datagram. */
+static bool compare_mad(const struct pcap_packet *recorded)
+{
+	struct roce_packet was, is;
+	uint8_t frame[FRAME_MAX];
+	size_t original;
+	if (recorded->protocol != IPPROTO_UDP || recorded->dst_port != ROCE_UDP_PORT ||
+	    roce_decode(recorded->payload, recorded->payload_len, &was) ||
+	    was.bth.opcode != ROCE_UD_SEND_ONLY)
+		return false;
+	const struct capture_end from = end_of(recorded->src, recorded->ip - 8, was.deth.src_qp);
+	const struct capture_end to = end_of(recorded->dst, recorded->ip - 14, was.bth.dest_qp);
+	const struct frame_message message = { .from = &from,
+					       .to = &to,
+					       .from_port = recorded->src_port,
+					       .is_datagram = true,
+					       .qkey = was.deth.qkey,
+					       .path_mtu = IBCM_MAD_LEN,
+					       .psn = was.bth.psn,
+					       .data = was.payload,
+					       .data_len = (uint32_t)was.payload_len,
+					       .length = (uint32_t)was.payload_len };
+	assert_int_equal(frame_count(&message), 1);
+	size_t len = frame_write(&message, 0, frame, &original);
+	assert_int_equal(len, original);
+	assert_int_equal(len, 14 + recorded->ip_len);
+	check_ipv4(&message, frame, len);
+	assert_int_equal(get_be16(frame + 34), recorded->src_port);
+	assert_int_equal(roce_decode(frame + 42, len - 42, &is), 0);
+	assert_int_equal(is.bth.dest_qp, IBCM_QPN);
+	assert_int_equal(is.bth.psn, was.bth.psn);
+	assert_int_equal(is.deth.src_qp, IBCM_QPN);
+	assert_int_equal(is.deth.qkey, IBCM_QKEY);
+	assert_memory_equal(is.payload, was.payload, IBCM_MAD_LEN);
+	return true;
+}
+
+static void frames_of_the_connection_manager_are_those_of_linux(void **state)
+{
+	struct pcap *pcap;
+	struct pcap_packet packet;
+	unsigned int compared = 0;
+	(void)state;
+	assert_int_equal(pcap_open("tests/captures/linux-rdma-cm-rping-ucmatose.pcap.gz", &pcap),
+			 0);
+	while (pcap_next(pcap, &packet) == 1)
+		compared += compare_mad(&packet);
+	pcap_close(pcap);
+	assert_int_equal(compared, 12);
 }
 
 static void long_messages_become_several_frames(void **state)
@@ -589,6 +679,74 @@ static void a_file_has_its_blocks(void **state)
 	free(text);
 }
 
+static void add_mad(struct capture_file *file, uint32_t flags, uint64_t lost)
+{
+	uint8_t record[sizeof(struct capture_mad) + IBCM_MAD_LEN] = { 0 };
+	struct capture_mad mad = a_mad();
+	mad.flags = flags;
+	mad.lost = lost;
+	memcpy(record, &mad, sizeof(mad));
+	assert_int_equal(capture_file_add(file, record, sizeof(record)), 0);
+}
+
+/* @return the packet's frame */
+static const uint8_t *check_mad(const struct block *block, uint32_t flags, const char *comment)
+{
+	const size_t len = 14 + 28 + 12 + 8 + IBCM_MAD_LEN + 4;
+	size_t option_len;
+	assert_int_equal(block->type, 6);
+	assert_int_equal(get32(block->body), 0); /* number of the interface */
+	assert_int_equal(get32(block->body + 12), len);
+	assert_option(block, 20 + (len + 3) / 4 * 4, 2, &flags, 4);
+	const uint8_t *text = option_of(block, 20 + (len + 3) / 4 * 4, 1, &option_len);
+	assert_non_null(text);
+	assert_int_equal(option_len, strlen(comment));
+	assert_memory_equal(text, comment, option_len);
+	return block->body + 20;
+}
+
+/* It needs no link, and comes from the peer's own port. Its RNIC is the one of links too. */
+static void messages_of_the_connection_manager_are_in_the_file(void **state)
+{
+	struct rings *rings = *state;
+	const struct capture_link link = a_link(); /* of RNIC 2 */
+	char *text;
+	size_t size, at = 0;
+	FILE *out = open_memstream(&text, &size);
+	struct capture_file *file = capture_file_new(out);
+	add_mad(file, CAPTURE_SENT | CAPTURE_HIDDEN, 0);
+	add_mad(file, 0, 3);
+	add_mad(file, 0, 3);
+	assert_int_equal(capture_file_add(file, &link, sizeof(link)), 0);
+	assert_int_equal(capture_file_messages(file), 3);
+	for (int i = 0; i < 3; i++)
+		capture_ring_lose(&rings->writer, 2);
+	assert_int_equal(capture_file_end(file, &rings->reader), 3);
+	fclose(out);
+
+	block_at(text, size, &at);
+	struct block block = block_at(text, size, &at);
+	assert_int_equal(block.type, 1);
+	assert_option(&block, 8, 2, "soft:eth0", 9);
+	assert_option(&block, 8, 6, link.local.mac, 6);
+	block = block_at(text, size, &at);
+	const uint8_t *frame = check_mad(&block, 2,
+					 "connection manager; starting PSNs are zero: they are for "
+					 "root only");
+	assert_memory_equal(frame, link.peer.mac, 6);
+	assert_int_equal(get_be16(frame + 34), 4791);
+	for (uint32_t psn = 0; psn < 2; psn++) {
+		block = block_at(text, size, &at);
+		frame = check_mad(&block, 1, "connection manager");
+		assert_memory_equal(frame, link.local.mac, 6);
+		assert_int_equal(get_be16(frame + 34), 50000);
+		assert_int_equal(get_be24(frame + 42 + 9), psn);
+	}
+	check_statistics(text, size, &at, 0, 3, 3);
+	assert_int_equal(at, size);
+	free(text);
+}
+
 /* Messages can be lost before the link is described. The file tells these losses too. */
 static void losses_of_an_unknown_rnic_are_in_the_file(void **state)
 {
@@ -641,10 +799,14 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_damaged_ring_is_noticed, setup, teardown),
 		cmocka_unit_test(records_are_checked),
 		cmocka_unit_test(frames_are_those_of_recorded_packets),
+		cmocka_unit_test(records_of_the_connection_manager_are_checked),
+		cmocka_unit_test(frames_of_the_connection_manager_are_those_of_linux),
 		cmocka_unit_test(long_messages_become_several_frames),
 		cmocka_unit_test(frames_of_missing_bytes_are_cut),
 		cmocka_unit_test(ipv6_has_its_own_checksums),
 		cmocka_unit_test_setup_teardown(a_file_has_its_blocks, setup, teardown),
+		cmocka_unit_test_setup_teardown(messages_of_the_connection_manager_are_in_the_file,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(losses_of_an_unknown_rnic_are_in_the_file, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_message_of_an_unknown_link_is_refused, setup,
