@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "proto/ibcm/text.h"
 #include "tests/lib/cmfix.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/tries.h"
