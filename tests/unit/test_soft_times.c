@@ -678,6 +678,7 @@ static void gap_is_told_in_time(void **state)
 	request(3, true);
 	assert_int_equal(due(rs->nak_deadline), 1000);
 	request(0, true); /* the gap has become one packet smaller */
+	soft_qp_deliver(qp);
 	assert_int_equal(due(rs->nak_deadline), 1000);
 	pass(699);
 	soft_responder_timer(qp);
@@ -806,6 +807,7 @@ static void full_socket_loses_a_nak(void **state)
 {
 	(void)state;
 	request(0, true);
+	soft_qp_deliver(qp);
 	refusal = EAGAIN;
 	refusals = 1;
 	request(5000, true);
@@ -819,6 +821,30 @@ static void full_socket_loses_a_nak(void **state)
 	assert_int_equal(last_answer.aeth.kind, ROCE_NAK);
 	assert_true(qp->rs.ack_deadline == 0);
 	assert_int_equal(qp->rs.unacked_packets, 0);
+}
+
+/* A NAK acknowledges what came before it. It leaves when the user was told of that, and not if the
+ * user never will be. */
+static void nak_waits_for_the_user(void **state)
+{
+	(void)state;
+	request(0, true);
+	request(5000, true);
+	assert_int_equal(answers, 0);
+	assert_true(soft_responder_nak_is_due(&qp->rs));
+	soft_qp_deliver(qp);
+	soft_responder_caught_up(qp);
+	assert_int_equal(answers, 1);
+	assert_int_equal(last_answer.aeth.kind, ROCE_NAK);
+	assert_int_equal(last_answer.bth.psn, (PEER_PSN + 1) & ROCE_PSN_MASK);
+	soft_responder_caught_up(qp);
+	assert_int_equal(answers, 1);
+	qp->rs.nak_sent = false;
+	request(1, true);
+	request(5001, true);
+	soft_qp_user_error(&qp->base);
+	soft_responder_caught_up(qp);
+	assert_int_equal(answers, 1);
 }
 
 /* Any other error counts as a loss on the way: the timer sends the packet again. */
@@ -959,6 +985,7 @@ int main(void)
 		CONNECTED(full_socket),
 		CONNECTED(full_socket_keeps_the_answer),
 		CONNECTED(full_socket_loses_a_nak),
+		CONNECTED(nak_waits_for_the_user),
 		CONNECTED(failed_sends_are_losses),
 		CONNECTED(fewer_segments),
 		CONNECTED(no_segments),

@@ -70,6 +70,8 @@ static size_t transmit(struct soft_device *dev, bool more_comes)
 	DL_FOREACH (dev->busy, qp) {
 		if (!qp->dead && soft_responses_ready(qp))
 			n += soft_responses_transmit(qp);
+		if (!qp->dead)
+			soft_responder_caught_up(qp);
 		if (!qp->dead && soft_requester_ready(qp))
 			n += soft_requester_transmit(qp);
 	}
@@ -84,7 +86,8 @@ static size_t transmit(struct soft_device *dev, bool more_comes)
 static bool still_busy(const struct soft_qp *qp)
 {
 	return qp->num_wcs > 0 || qp->flush || soft_requester_ready(qp) ||
-	       soft_responses_ready(qp) || (qp->rs.ack_pending && !qp->ep->blocked);
+	       soft_responses_ready(qp) || soft_responder_nak_is_due(&qp->rs) ||
+	       (qp->rs.ack_pending && !qp->ep->blocked);
 }
 
 static void tidy(struct soft_device *dev)

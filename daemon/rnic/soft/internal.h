@@ -469,7 +469,8 @@ struct soft_responder {
 	struct soft_hold hold;
 	bool nak_sent;  /* a sequence NAK was sent for the gap at `expected`, or waits */
 	bool rnr_sent;  /* an RNR NAK was sent for the SEND at `expected`, or waits */
-	bool nak_waits; /* `waiting_nak` for `waiting_psn` is to be sent behind the responses */
+	bool nak_waits; /* `waiting_nak` for `waiting_psn` is to be sent behind the responses, and
+			   when the user was told of what came before */
 	uint32_t waiting_psn;
 	struct roce_aeth waiting_nak;
 	uint64_t nak_deadline;
@@ -484,6 +485,12 @@ struct soft_responder {
 static inline bool soft_responses_wait(const struct soft_responder *rs)
 {
 	return rs->responses && rs->responses->count > 0;
+}
+
+/** Can the NAK that waits be sent, in so far as it waits for responses? */
+static inline bool soft_responder_nak_is_due(const struct soft_responder *rs)
+{
+	return rs->nak_waits && !soft_responses_wait(rs);
 }
 
 int soft_responder_init(struct soft_qp *qp);
@@ -513,7 +520,7 @@ void soft_responder_offer_ack(struct soft_qp *qp);
 void soft_responder_acked(struct soft_qp *qp);
 /** What an ACK says now. */
 struct roce_aeth soft_responder_aeth(const struct soft_qp *qp);
-/** No response waits any more: send what had to wait for them. */
+/** Completions are delivered: send the NAK that waits, unless responses have to go before it. */
 void soft_responder_caught_up(struct soft_qp *qp);
 /** The packet with this PSN of a response cannot be sent: tell the peer, and end the QP. */
 void soft_responder_break_off(struct soft_qp *qp, uint32_t psn);

@@ -156,12 +156,13 @@ static void send_nak_for(struct soft_qp *qp, uint32_t psn, const struct roce_aet
 		soft_responder_acked(qp);
 }
 
-/* Send a NAK for the expected packet, now or behind the responses that wait. */
+/* Send a NAK for the expected packet: now, or behind the responses that wait. It acknowledges what
+ * came before, so it also waits until the user was told of that. */
 static void send_nak(struct soft_qp *qp, enum roce_ack_kind kind, uint8_t value)
 {
 	struct soft_responder *rs = &qp->rs;
 	const struct roce_aeth nak = { .kind = kind, .value = value, .msn = rs->msn };
-	if (!soft_responses_wait(rs)) {
+	if (!soft_responses_wait(rs) && qp->num_wcs == qp->send_wcs) {
 		send_nak_for(qp, rs->expected, &nak);
 		return;
 	}
@@ -197,7 +198,7 @@ void soft_responder_break_off(struct soft_qp *qp, uint32_t psn)
 void soft_responder_caught_up(struct soft_qp *qp)
 {
 	struct soft_responder *rs = &qp->rs;
-	if (!rs->nak_waits)
+	if (!soft_responder_nak_is_due(rs))
 		return;
 	rs->nak_waits = false;
 	if (rs->waiting_psn == rs->expected) /* else the missing packet has come meanwhile */

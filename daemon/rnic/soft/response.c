@@ -251,7 +251,5 @@ size_t soft_responses_transmit(struct soft_qp *qp)
 		sent(qp, (uint32_t)n);
 		total += n;
 	}
-	if (!soft_responses_wait(&qp->rs))
-		soft_responder_caught_up(qp);
 	return total;
 }
