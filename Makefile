@@ -92,6 +92,7 @@ SMCRCTL_SRCS := $(wildcard cli/smcrctl/*.c)
 SMCRRUN_SRCS := $(wildcard cli/smcr-run/*.c lib/inspect/*.c)
 SIM_SRCS := $(wildcard tests/sim/*.c)
 CMSIM_SRCS := $(wildcard tests/cmsim/*.c)
+RNICSIM_SRCS := $(wildcard tests/rnicsim/*.c) $(patsubst %,tests/sim/%.c,clock crash prng)
 TESTLIB_SRCS := $(wildcard tests/lib/*.c)
 UNIT_SRCS := $(wildcard tests/unit/test_*.c)
 PRELOAD_TEST_SRCS := $(wildcard tests/preload/test_*.c)
@@ -138,7 +139,7 @@ all: $(BINS) $(LIBS)
 
 tests: $(B)/has-test-tools all $(UNIT_BINS) $(PRELOAD_TEST_BINS) $(LIBSMCR_TEST_BINS) $(EXAMPLE_BINS) $(HELPER_BINS) $(TOOL_BINS) $(INTEROP_BINS) \
 	$(COMPAT_LIBS) $(BENCH_BINS) \
-	$(if $(SIM_SRCS),$(B)/bin/smcr-sim) $(B)/bin/cm-sim
+	$(if $(SIM_SRCS),$(B)/bin/smcr-sim) $(B)/bin/cm-sim $(B)/bin/rnic-sim
 
 # ---- objects and archives
 
@@ -245,6 +246,17 @@ $(B)/bin/smcr-sim: $(call obj,$(SIM_SRCS)) $(TEST_LIB) $(SMCR_LIB) $(PROTO_LIB)
 $(B)/bin/cm-sim: $(call obj,$(CMSIM_SRCS)) $(TEST_LIB) $(DAEMON_LIB) $(PROTO_LIB)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^
+
+# The soft RNIC, with a host around it that is simulated (tests/rnicsim/world.h).
+comma := ,
+RNICSIM_WRAPS := malloc calloc realloc aligned_alloc free getrandom sched_yield \
+	socket setsockopt getsockopt bind close sendmmsg sendto recvmmsg \
+	event_new event_add event_active event_free alarm_now alarm_new alarm_free alarm_set alarm_clear \
+	rnic_netdev_look soft_reader_new soft_reader_ask soft_reader_free
+LINK_rnic-sim := $(patsubst %,-Wl$(comma)--wrap=%,$(RNICSIM_WRAPS))
+$(B)/bin/rnic-sim: $(call obj,$(RNICSIM_SRCS)) $(TEST_LIB) $(RNIC_LIB) $(PROTO_LIB)
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) $(LINK_$(@F)) -o $@ $^ $(PKG_LIBS)
 
 # Tests that stand between the code and the C library, or the fabric.
 BUS_TESTS := calls connection form limits objects signals tracked # those with tests/lib/busfix.c
@@ -453,9 +465,10 @@ mutate-settings:
 	$(info link library=$(CC) -shared -Wl,-z,defs -Wl,-z,now $(LDFLAGS))
 	@:
 
-sim: $(B)/bin/smcr-sim $(B)/bin/cm-sim
+sim: $(B)/bin/smcr-sim $(B)/bin/cm-sim $(B)/bin/rnic-sim
 	$(B)/bin/smcr-sim --seeds $(SEEDS) --jobs $$(nproc) --coverage
 	$(B)/bin/cm-sim --seeds $$((100 * $(SEEDS))) --jobs $$(nproc)
+	$(B)/bin/rnic-sim --seeds $(SEEDS) --jobs $$(nproc)
 
 # gcc -fanalyzer and clang-tidy; FILES= some sources only.
 analyze: check-deps $(SKELETONS)

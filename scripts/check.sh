@@ -13,8 +13,8 @@
 # (the build with sanitizers, the simulator) run beside them and get the processor time that tests leave. So no
 # test may rely on how fast the machine is.
 #
-#   SIM_SEEDS      seeds of the simulator (200), and fifty times as many of the connection manager's; also a quarter of them with sanitizers, and as many new ones, from
-#                  SIM_START on (the time of day in milliseconds)
+#   SIM_SEEDS      seeds of the simulator (200), five times as many of the software RNIC's, and fifty times as many of the connection
+#                  manager's; also a quarter of them with sanitizers, and as many new ones, from SIM_START on (the time of day in milliseconds)
 #   FUZZ_SECONDS   seconds for each fuzz target (2)
 #   MUTATE_SECONDS, MUTATE_SEED  how long mutants of the code are tried (30); the seed that chooses them (a new one)
 #   TESTS_MAX      tests that run at once (twice the number of processors)
@@ -300,6 +300,7 @@ if [ -n "$quick" ]; then
 	programs build ""
 	simulator build/bin/smcr-sim sim 20
 	simulator build/bin/cm-sim cm-sim 2000
+	simulator build/bin/rnic-sim rnic-sim 100
 	wait
 	citations
 	references
@@ -318,11 +319,14 @@ if wait "$build_san"; then
 	{
 		simulator build/bin/smcr-sim sim "$sim_seeds"
 		# Seeds of this run alone prove nothing that docs/conformance.md could state of the next run.
+		simulator build/bin/rnic-sim rnic-sim "$((5 * sim_seeds))"
 		SMCR_PROOFS='' simulator build/bin/smcr-sim sim/fresh $(((sim_seeds + 3) / 4)) "$sim_start"
+		simulator build/bin/rnic-sim rnic-sim/fresh $(((5 * sim_seeds + 3) / 4)) "$sim_start"
 		simulator build/san/bin/smcr-sim san/sim $(((sim_seeds + 3) / 4))
 		simulator build/bin/cm-sim cm-sim $((50 * sim_seeds))
 		SMCR_PROOFS='' simulator build/bin/cm-sim cm-sim/fresh $((10 * sim_seeds)) "$sim_start"
 		simulator build/san/bin/cm-sim san/cm-sim $((10 * sim_seeds))
+		simulator build/san/bin/rnic-sim san/rnic-sim $(((5 * sim_seeds + 3) / 4))
 	} &
 	bats_files build/san san/
 	hostile build/san san/

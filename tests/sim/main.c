@@ -10,24 +10,22 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tests/lib/proves.h"
 #include "tests/sim/coverage.h"
+#include "tests/sim/crash.h"
 #include "tests/sim/scenario.h"
 
 #define BLOCK        100   /* seeds in one TAP line */
 #define WHOLE        2000u /* with so many seeds --coverage fails if a row was never taken */
 #define MAX_FAILURES 5     /* failing seeds after which a scenario is left */
-#define CPU_LIMIT    300   /* seconds of processor time a run may take */
 #define MAX_JOBS     256
 
 static const struct scenario *const families[] = { scenarios_data,    scenarios_group,
@@ -65,58 +63,11 @@ struct tally {
 
 static struct tally tally; /* this process */
 
-/* ---- a run that crashes or does not end ---- */
-
-static const char *current_scenario = "";
-static volatile uint64_t current_seed;
-
-static void say_where(const char *what)
-{
-	char text[256];
-	int n = snprintf(text, sizeof(text),
-			 "\n# %s in scenario %s, seed %" PRIu64
-			 "\n# reproduce: %s --scenario %s --seed %" PRIu64 " -v\n",
-			 what, current_scenario, current_seed, options.program, current_scenario,
-			 current_seed);
-	if (n > 0 && write(STDOUT_FILENO, text, (size_t)n) < 0)
-		_exit(3);
-}
-
-static void on_signal(int number)
-{
-	say_where(number == SIGVTALRM ? "no end" : "crash");
-	signal(number, SIG_DFL);
-	raise(number);
-}
-
-void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
-
-static void on_sanitizer(void)
-{
-	say_where("sanitizer report");
-}
-
-static void catch_crashes(void)
-{
-	static const int signals[] = { SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGVTALRM };
-	if (__sanitizer_set_death_callback)
-		__sanitizer_set_death_callback(on_sanitizer);
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-		/* With sanitizers, they handle the signals of crashes themselves. */
-		if (!__sanitizer_set_death_callback || signals[i] == SIGVTALRM ||
-		    signals[i] == SIGABRT)
-			signal(signals[i], on_signal);
-	}
-}
-
 /* ---- runs ---- */
 
 static bool run_one(const struct scenario *scenario, uint64_t seed, uint64_t *ret_digest)
 {
-	const struct itimerval limit = { .it_value = { .tv_sec = CPU_LIMIT } };
-	current_scenario = scenario->name;
-	current_seed = seed;
-	setitimer(ITIMER_VIRTUAL, &limit, NULL);
+	crash_run(scenario->name, seed);
 	struct world *w = world_new(scenario->name, seed, options.verbose);
 	scenario->run(w);
 	bool ok = !w->failed;
@@ -352,7 +303,7 @@ int main(int argc, char **argv)
 {
 	bool found = false;
 	parse(argc, argv);
-	catch_crashes();
+	crash_catch(options.program);
 	double begin = seconds();
 	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
 		for (const struct scenario *s = families[f]; s->name; s++) {
