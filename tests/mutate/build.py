@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Build an object with a mutant in it and the test programs that contain the object, and run these programs.
 
-Tests have the names that they have in lists: unit/test_cdc, preload/test_calls, libsmcr/test_info, sim with its
-arguments, and san/ before any of them for the build with sanitizers. bats/exec and bats/smcr-run run programs under
-smcr-run, with the library itself.
+Tests have the names that they have in lists: unit/test_cdc, preload/test_calls, libsmcr/test_info, sim and rnic-sim
+with their arguments, and san/ before any of them for the build with sanitizers. bats/exec and bats/smcr-run run
+programs under smcr-run, with the library itself.
 """
 import collections
 import glob
@@ -32,6 +32,13 @@ MEMORY = 2 << 30
 FOLDERS = ("unit", "preload", "libsmcr")
 LIBRARIES = ("preload", "libsmcr")
 BATS = ("bats/exec", "bats/smcr-run")
+# The simulators: their sources, and the archives with which they are linked.
+Simulator = collections.namedtuple("Simulator", "binary sources archives")
+SIMULATORS = {
+    "sim": Simulator("bin/smcr-sim", ("tests/sim/*.c",), ("testlib", "smcr", "proto")),
+    "rnic-sim": Simulator("bin/rnic-sim", ("tests/rnicsim/*.c", "tests/sim/clock.c", "tests/sim/crash.c", "tests/sim/prng.c"),
+                          ("testlib", "rnic", "proto")),
+}
 
 
 def make(*arguments):
@@ -73,9 +80,11 @@ class Build:
         make(*self.variables, f"-j{self.jobs}", *targets)
 
     def own_objects(self, program):
-        sources = glob.glob("tests/sim/*.c") if program == "sim" else [f"tests/{program}.c"]
         if program in BATS:
             return [f"{self.folder}/{name}" for name in ("bin/smcr-run", "lib/libsmcr-preload.so", "tests/programs/exec_ways")]
+        sources = [f"tests/{program}.c"]
+        if program in SIMULATORS:
+            sources = [path for pattern in SIMULATORS[program].sources for path in glob.glob(pattern)]
         own = [f"{self.folder}/obj/{source[:-2]}.o" for source in sorted(sources)]
         return own + self.objects.get(os.path.dirname(program), [])
 
@@ -125,8 +134,8 @@ class Build:
         folder = os.path.dirname(program)
         names = ("testlib", "daemon", "rnic", "smcr", "proto")
         libraries = self.libraries
-        if program == "sim":
-            names, libraries = ("testlib", "smcr", "proto"), []
+        if program in SIMULATORS:
+            names = SIMULATORS[program].archives
         elif folder in LIBRARIES:
             names, libraries = ("testlib", "proto"), self.few_libraries
         replaced = f"{self.folder}/obj/lib-test/{path[:-2]}.o" if mutated else None
@@ -134,7 +143,8 @@ class Build:
         inputs = [mutated] if mutated else []
         inputs += [o for o in self.own_objects(program) if o != replaced]
         inputs += [f"{self.folder}/lib/{name}.a" for name in names]
-        self.run_linker([*self.linker, *self.options.get(program, ()), "-o", target, *inputs, *libraries])
+        options = self.options.get(f"unit/{program}" if program in SIMULATORS else program, ())
+        self.run_linker([*self.linker, *options, "-o", target, *inputs, *libraries])
 
     def run_linker(self, command):
         done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
@@ -148,8 +158,8 @@ def split_test(test):
     sanitized = words[0].startswith("san/")
     program = words[0][4:] if sanitized else words[0]
     known = os.path.dirname(program) in FOLDERS and os.path.exists(f"tests/{program}.c")
-    if program != "sim" and program not in BATS and not known:
-        raise Problem(f"there is no test {program}: neither sim, nor {' or '.join(BATS)}, nor FOLDER/NAME of a "
+    if program not in SIMULATORS and program not in BATS and not known:
+        raise Problem(f"there is no test {program}: none of {', '.join((*SIMULATORS, *BATS))}, nor FOLDER/NAME of a "
                       f"tests/FOLDER/NAME.c in {', '.join(FOLDERS)}")
     return sanitized, program, words[1:]
 
