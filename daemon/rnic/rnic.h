@@ -241,7 +241,8 @@ enum rnic_opcode {
 	RNIC_WR_RDMA_READ,
 	/** A SEND that also kills the token `rkey` of the peer, before the peer is told of the
 	 * message. A token that is not one of this connection's windows ends the connection. Own
-	 * READs with the token must be done before: they may be answered later than the SEND. */
+	 * READs with the token must be done before: a device may answer them later than the SEND,
+	 * and what gets lost of a response could not be asked for again. */
 	RNIC_WR_SEND_INVALIDATE,
 };
 

@@ -80,16 +80,29 @@ static void kept_and_taken_by_psn(void **state)
 	assert_null(soft_hold_first(&hold, EXPECTED));
 }
 
-/* Neither the packet that is due nor an earlier one is kept, nor one that is too far ahead. */
+/* An earlier packet than the one that is due is not kept, nor one that is too far ahead. */
 static void only_what_comes_early(void **state)
 {
 	(void)state;
-	assert_int_equal(put(0, LEN), SOFT_HOLD_FULL);
 	assert_int_equal(put(0u - 1, LEN), SOFT_HOLD_FULL);
 	assert_int_equal(put(SOFT_HOLD_PACKETS, LEN), SOFT_HOLD_FULL);
 	assert_int_equal(put(SOFT_HOLD_PACKETS - 1, LEN), SOFT_HOLD_KEPT);
 	assert_int_equal(soft_hold_first(&hold, EXPECTED)->psn, psn(SOFT_HOLD_PACKETS - 1));
 	expect_kept(SOFT_HOLD_PACKETS - 1, LEN);
+	assert_true(budget == ROOM);
+}
+
+/* The packet that is due may have to wait, too. It is not behind itself. */
+static void what_is_due(void **state)
+{
+	(void)state;
+	assert_null(soft_hold_at(&hold, EXPECTED));
+	assert_int_equal(put(0, LEN), SOFT_HOLD_KEPT);
+	assert_int_equal(put(0, LEN), SOFT_HOLD_DUPLICATE);
+	assert_int_equal(soft_hold_at(&hold, EXPECTED)->psn, EXPECTED);
+	assert_null(soft_hold_first(&hold, EXPECTED));
+	expect_kept(0, LEN);
+	assert_null(soft_hold_at(&hold, EXPECTED));
 	assert_true(budget == ROOM);
 }
 
@@ -134,9 +147,8 @@ int main(void)
 {
 #define FRESH(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		FRESH(kept_and_taken_by_psn),
-		FRESH(only_what_comes_early),
-		FRESH(budget_is_kept_to_and_given_back),
+		FRESH(kept_and_taken_by_psn), FRESH(only_what_comes_early),
+		FRESH(what_is_due),           FRESH(budget_is_kept_to_and_given_back),
 		FRESH(cleared_as_a_whole),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

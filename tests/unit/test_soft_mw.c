@@ -471,6 +471,137 @@ static void invalidated_by_a_long_message(void **state)
 	expect_dead(2);
 }
 
+/* Run the loop until the RNIC answers a READ that is too long for one run, and has the response
+ * wait until let_go(). */
+static struct soft_responder *begin_to_answer(void)
+{
+	struct soft_qp *qp = soft_qp_of(fix.side.qp);
+	while (!soft_responses_wait(&qp->rs))
+		event_base_loop(fix.base, EVLOOP_ONCE);
+	qp->ep->blocked = true;
+	return &qp->rs;
+}
+
+static void let_go(void)
+{
+	soft_endpoint_block(soft_qp_of(fix.side.qp)->ep);
+}
+
+static void nothing_waits(struct rnic_side *side, const struct rnic_wc *wc)
+{
+	look_at_token(side, wc);
+	assert_false(soft_responses_wait(&soft_qp_of(side->qp)->rs));
+}
+
+/* A peer may ask for the end of a token that it still reads through: the response comes first, and
+ * the user is told when it has left. What is behind that waits, and nothing is reported missing. */
+static void invalidated_behind_a_read(void **state)
+{
+	(void)state;
+	const uint32_t packets = LONG / MTU;
+	assert_int_equal(rnic_window_bind(window, fix.side.qp, fix.both, ON(0), LONG, BOTH), 0);
+	struct roce_peer_packet p = read_it(0, 0, LONG);
+	struct roce_peer_packet kill = kill_it(packets, rnic_window_rkey(window), "done");
+	struct roce_peer_packet last = respfix_send(&fix, packets + 1, "last");
+	fix.side.hook = nothing_waits;
+	respfix_post(&fix, &p);
+	respfix_post(&fix, &kill);
+	respfix_post(&fix, &last);
+	respfix_post(&fix, &kill); /* a copy */
+	struct soft_responder *rs = begin_to_answer();
+	while (rs->hold.count < 2)
+		event_base_loop(fix.base, EVLOOP_ONCE);
+	assert_int_equal(rs->nak_deadline, 0);
+	assert_int_equal(fix.side.num_recvs, 0);
+	let_go();
+	respfix_expect_bytes(&fix, 0, 0, LONG);
+	respfix_expect_ack(&fix, packets + 1);
+	fix.side.hook = NULL;
+	assert_int_equal(fix.side.num_recvs, 2);
+	assert_int_equal(fix.side.recvs[0].invalidated_rkey, rnic_window_rkey(window));
+	assert_false(fix.side.recvs[1].invalidated);
+	assert_int_equal(rs->hold.count, 0);
+	assert_int_equal(RESPFIX_GREW(&fix, naks_sent), 0);
+	expect_dead(packets + 2);
+}
+
+/* It came before what is in front of it, and is not missing any more when it has come. */
+static void invalidated_behind_a_read_out_of_order(void **state)
+{
+	(void)state;
+	const uint32_t packets = LONG / MTU;
+	assert_int_equal(rnic_window_bind(window, fix.side.qp, fix.both, ON(0), LONG, BOTH), 0);
+	struct roce_peer_packet p = read_it(0, 0, LONG);
+	struct roce_peer_packet first = respfix_send(&fix, packets, "first");
+	struct roce_peer_packet kill = kill_it(packets + 1, rnic_window_rkey(window), "done");
+	struct roce_peer_packet last = respfix_send(&fix, packets + 2, "last");
+	respfix_post(&fix, &p);
+	struct soft_responder *rs = begin_to_answer();
+	respfix_post(&fix, &last);
+	while (!rs->nak_waits) /* the gap lasts for too long */
+		event_base_loop(fix.base, EVLOOP_ONCE);
+	respfix_post(&fix, &kill);
+	respfix_post(&fix, &first);
+	while (fix.side.num_recvs < 1)
+		event_base_loop(fix.base, EVLOOP_ONCE);
+	assert_true(soft_responses_wait(rs));
+	let_go();
+	respfix_expect_bytes(&fix, 0, 0, LONG);
+	respfix_expect_ack(&fix, packets + 2);
+	assert_int_equal(fix.side.num_recvs, 3);
+	assert_true(fix.side.recvs[1].invalidated);
+	assert_int_equal(RESPFIX_GREW(&fix, naks_sent), 0);
+}
+
+/* Only responses that are read through the token count. */
+static void invalidated_beside_a_read(void **state)
+{
+	(void)state;
+	assert_int_equal(bind_it(BOTH), 0);
+	struct roce_peer_packet p = respfix_read(&fix, 0, 0, LONG);
+	struct roce_peer_packet kill = kill_it(LONG / MTU, rnic_window_rkey(window), "done");
+	respfix_post(&fix, &p);
+	struct soft_responder *rs = begin_to_answer();
+	respfix_post(&fix, &kill);
+	while (fix.side.num_recvs < 1)
+		event_base_loop(fix.base, EVLOOP_ONCE);
+	assert_true(soft_responses_wait(rs));
+	let_go();
+	respfix_expect_bytes(&fix, 0, 0, LONG);
+	respfix_expect_ack(&fix, LONG / MTU);
+}
+
+/* While it waits, there may be no buffer for it, and the queue pair may end. */
+static void ends_while_it_waits(void **state)
+{
+	(void)state;
+	fix.side.user_receives = true;
+	respfix_reconnect(&fix);
+	fix.side.user_receives = false;
+	assert_int_equal(rnic_window_bind(window, fix.side.qp, fix.both, ON(0), LONG, BOTH), 0);
+	struct roce_peer_packet p = read_it(0, 0, LONG);
+	struct roce_peer_packet kill = kill_it(LONG / MTU, rnic_window_rkey(window), "done");
+	respfix_post(&fix, &p);
+	respfix_post(&fix, &kill);
+	respfix_expect_bytes(&fix, 0, 0, LONG);
+	respfix_expect_answer(&fix, ROCE_RNR_NAK, LONG / MTU, -1);
+
+	respfix_reconnect(&fix);
+	assert_int_equal(rnic_window_bind(window, fix.side.qp, fix.both, ON(0), LONG, BOTH), 0);
+	p = read_it(0, 0, LONG);
+	kill = kill_it(LONG / MTU, rnic_window_rkey(window), "done");
+	respfix_post(&fix, &p);
+	respfix_post(&fix, &kill);
+	struct soft_responder *rs = begin_to_answer();
+	while (rs->hold.count < 1)
+		event_base_loop(fix.base, EVLOOP_ONCE);
+	rnic_qp_error(fix.side.qp);
+	let_go();
+	assert_true(rnic_side_wait(fix.base, &fix.side.recv_errors, 1, RESPFIX_PATIENCE));
+	assert_int_equal(fix.side.num_messages, 0);
+	assert_non_null(soft_token_find(soft_device_of(fix.side.rnic), rnic_window_rkey(window)));
+}
+
 /* What is no token of the connection's windows ends the connection, and the user is not told of the
  * message. */
 static void tokens_that_cannot_be_killed(void **state)
@@ -528,6 +659,10 @@ int main(void)
 		TEST(invalidated_under_way),
 		TEST(invalidated_by_the_peer),
 		TEST(invalidated_by_a_long_message),
+		TEST(invalidated_behind_a_read),
+		TEST(invalidated_behind_a_read_out_of_order),
+		TEST(invalidated_beside_a_read),
+		TEST(ends_while_it_waits),
 		TEST(tokens_that_cannot_be_killed),
 		TEST(refused_before_the_token_dies),
 	};

@@ -12,7 +12,7 @@ enum soft_hold_result soft_hold_put(struct soft_hold *hold, uint32_t expected, u
 				    const uint8_t *packet, size_t len, uint64_t now)
 {
 	int32_t ahead = roce_psn_diff(psn, expected);
-	if (ahead <= 0 || ahead >= SOFT_HOLD_PACKETS)
+	if (ahead < 0 || ahead >= SOFT_HOLD_PACKETS)
 		return SOFT_HOLD_FULL;
 	if (!hold->slots) {
 		hold->slots = calloc(SOFT_HOLD_PACKETS, sizeof(*hold->slots));
@@ -37,11 +37,14 @@ enum soft_hold_result soft_hold_put(struct soft_hold *hold, uint32_t expected, u
 	return SOFT_HOLD_KEPT;
 }
 
+struct soft_held *soft_hold_at(const struct soft_hold *hold, uint32_t psn)
+{
+	return hold->count > 0 ? hold->slots[SLOT(psn)] : NULL;
+}
+
 struct soft_held *soft_hold_take(struct soft_hold *hold, uint32_t psn)
 {
-	if (hold->count == 0)
-		return NULL;
-	struct soft_held *held = hold->slots[SLOT(psn)];
+	struct soft_held *held = soft_hold_at(hold, psn);
 	if (held) {
 		hold->slots[SLOT(psn)] = NULL;
 		hold->count--;

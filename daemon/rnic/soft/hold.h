@@ -35,10 +35,12 @@ enum soft_hold_result {
 
 /**
  * Keep a copy of a packet.
- * @param expected  the PSN that the QP waits for; `psn` is ahead of it
+ * @param expected  the PSN that the QP waits for; `psn` is that or ahead of it
  */
 enum soft_hold_result soft_hold_put(struct soft_hold *hold, uint32_t expected, uint32_t psn,
 				    const uint8_t *packet, size_t len, uint64_t now);
+/** The packet with this PSN, or NULL. It stays where it is. */
+struct soft_held *soft_hold_at(const struct soft_hold *hold, uint32_t psn);
 /** Take out the packet with this PSN, or NULL. The caller gives it to soft_hold_release(). */
 struct soft_held *soft_hold_take(struct soft_hold *hold, uint32_t psn);
 void soft_hold_release(struct soft_hold *hold, struct soft_held *held);

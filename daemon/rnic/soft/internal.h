@@ -442,6 +442,8 @@ enum soft_outcome soft_response_take(struct soft_qp *qp, const struct roce_packe
 				     uint32_t *ret_packets);
 /** Take a request that was taken before, or for a part of what was. @return false: it was not */
 bool soft_response_repeat(struct soft_qp *qp, const struct roce_packet *request);
+/** Does a response wait that reads through this key? */
+bool soft_responses_read(const struct soft_responder *rs, uint32_t rkey);
 /** The PSN that an ACK may name. An ACK that names a packet of a READ's response seems to some
  * peers to be the response. So that is a PSN before the READs after which nothing else has come. */
 uint32_t soft_responses_acked(const struct soft_responder *rs);
@@ -520,7 +522,7 @@ void soft_responder_offer_ack(struct soft_qp *qp);
 void soft_responder_acked(struct soft_qp *qp);
 /** What an ACK says now. */
 struct roce_aeth soft_responder_aeth(const struct soft_qp *qp);
-/** Completions are delivered: send the NAK that waits, unless responses have to go before it. */
+/** Completions are delivered: do and send what waits, unless responses have to go before it. */
 void soft_responder_caught_up(struct soft_qp *qp);
 /** The packet with this PSN of a response cannot be sent: tell the peer, and end the QP. */
 void soft_responder_break_off(struct soft_qp *qp, uint32_t psn);

@@ -195,18 +195,6 @@ void soft_responder_break_off(struct soft_qp *qp, uint32_t psn)
 	soft_qp_fail(qp, RNIC_WC_WR_FLUSH_ERR);
 }
 
-void soft_responder_caught_up(struct soft_qp *qp)
-{
-	struct soft_responder *rs = &qp->rs;
-	if (!soft_responder_nak_is_due(rs))
-		return;
-	rs->nak_waits = false;
-	if (rs->waiting_psn == rs->expected) /* else the missing packet has come meanwhile */
-		send_nak_for(qp, rs->expected, &rs->waiting_nak);
-	if (rs->refused)
-		soft_qp_fail(qp, RNIC_WC_WR_FLUSH_ERR);
-}
-
 /* Has the user been told of everything that was received? What it was not told of must not be
  * acknowledged. */
 static bool has_told_everything(const struct soft_qp *qp)
@@ -364,14 +352,25 @@ static bool take_turn(struct soft_qp *qp, const struct roce_packet *p, bool supp
 	return true;
 }
 
+/* A SEND that kills a token waits for the responses that are read through the token. The peer has
+ * asked for them before, and the user may do with the memory what it likes when it is told. */
+static bool has_to_wait(const struct soft_qp *qp, const struct roce_packet *p)
+{
+	return roce_invalidates(p->bth.opcode) && soft_responses_read(&qp->rs, p->invalidate);
+}
+
 static void execute_held(struct soft_qp *qp)
 {
 	struct soft_responder *rs = &qp->rs;
 	struct soft_held *held;
 	bool on = true;
-	while (on && (held = soft_hold_take(&rs->hold, rs->expected))) {
+	while (on && (held = soft_hold_at(&rs->hold, rs->expected))) {
 		struct roce_packet p;
-		on = roce_decode(held->packet, held->len, &p) == 0 && take_turn(qp, &p, true);
+		on = roce_decode(held->packet, held->len, &p) == 0;
+		if (on && has_to_wait(qp, &p))
+			return;
+		soft_hold_take(&rs->hold, rs->expected);
+		on = on && take_turn(qp, &p, true);
 		soft_hold_release(&rs->hold, held);
 	}
 }
@@ -402,8 +401,10 @@ static void send_sequence_nak(struct soft_qp *qp)
 static void watch_gap(struct soft_qp *qp)
 {
 	struct soft_responder *rs = &qp->rs;
+	const bool missing = !soft_hold_at(&rs->hold, rs->expected); /* else it has to wait */
 	const struct soft_held *held = soft_hold_first(&rs->hold, rs->expected);
-	rs->nak_deadline = held && !rs->nak_sent && !rs->rnr_sent ? held->at + HOLD_US : 0;
+	rs->nak_deadline =
+		missing && held && !rs->nak_sent && !rs->rnr_sent ? held->at + HOLD_US : 0;
 	if (rs->nak_deadline && qp->dev->now >= rs->nak_deadline)
 		send_sequence_nak(qp);
 	else if (rs->nak_deadline)
@@ -432,6 +433,46 @@ static void early(struct soft_qp *qp, const struct roce_packet *p, const uint8_t
 			send_sequence_nak(qp);
 		break;
 	}
+}
+
+/* Go on with what came before its turn: a gap was closed. Acknowledge at once, since the sender
+ * waits for that. */
+static void go_on(struct soft_qp *qp)
+{
+	execute_held(qp);
+	if (qp->state == SOFT_QP_ERR)
+		return;
+	ack_now(qp);
+	watch_gap(qp);
+}
+
+/* Keep the packet whose turn it is until responses have left. If there is no room for it, the peer
+ * sends it again. */
+static void put_off(struct soft_qp *qp, const uint8_t *buf, size_t len)
+{
+	struct soft_responder *rs = &qp->rs;
+	soft_hold_put(&rs->hold, rs->expected, rs->expected, buf, len, qp->dev->now);
+	rs->nak_waits = false; /* it is not missing any more */
+	rs->nak_deadline = 0;
+}
+
+void soft_responder_caught_up(struct soft_qp *qp)
+{
+	struct soft_responder *rs = &qp->rs;
+	if (soft_responses_wait(rs))
+		return;
+	if (soft_hold_at(&rs->hold, rs->expected)) { /* it was put off */
+		rs->nak_waits = false;
+		go_on(qp);
+		return;
+	}
+	if (!rs->nak_waits)
+		return;
+	rs->nak_waits = false;
+	if (rs->waiting_psn == rs->expected) /* else the missing packet has come meanwhile */
+		send_nak_for(qp, rs->expected, &rs->waiting_nak);
+	if (rs->refused)
+		soft_qp_fail(qp, RNIC_WC_WR_FLUSH_ERR);
 }
 
 /* It was carried out already. Acknowledge it again: the ACK may have been lost. Of a READ, the
@@ -467,16 +508,12 @@ void soft_responder_request(struct soft_qp *qp, const struct roce_packet *packet
 		early(qp, packet, buf, len, supported);
 		return;
 	}
-	if (!take_turn(qp, packet, supported))
+	if (has_to_wait(qp, packet)) {
+		put_off(qp, buf, len);
 		return;
-	if (rs->hold.count > 0 || rs->nak_deadline) {
-		/* A gap was closed. Acknowledge at once: the sender waits for that. */
-		execute_held(qp);
-		if (qp->state == SOFT_QP_ERR)
-			return;
-		ack_now(qp);
-		watch_gap(qp);
 	}
+	if (take_turn(qp, packet, supported) && (rs->hold.count > 0 || rs->nak_deadline))
+		go_on(qp);
 }
 
 void soft_responder_timer(struct soft_qp *qp)

@@ -116,6 +116,16 @@ bool soft_response_repeat(struct soft_qp *qp, const struct roce_packet *request)
 	return false;
 }
 
+bool soft_responses_read(const struct soft_responder *rs, uint32_t rkey)
+{
+	struct soft_responses *rp = rs->responses;
+	for (unsigned int i = 0; rp && i < rp->count; i++) {
+		if (waiting_at(rp, i)->rkey == rkey)
+			return true;
+	}
+	return false;
+}
+
 uint32_t soft_responses_acked(const struct soft_responder *rs)
 {
 	const struct soft_responses *rp = rs->responses;
