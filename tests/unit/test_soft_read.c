@@ -465,6 +465,44 @@ static void refusals_come_behind_the_response(void **state)
 	assert_int_equal(fix.side.num_messages, 0);
 }
 
+/* The refusal of a packet stays what the peer has to learn, also if packets behind it wait for ones
+ * that are missing, whatever came first. */
+static void refusals_are_not_replaced(void **state)
+{
+	(void)state;
+	for (int held = 0; held < 2; held++) {
+		TRIES("%s", held ? "it came early" : "it came in its turn");
+		const uint32_t n = 4096 + (uint32_t)held;
+		struct roce_peer_packet bad = respfix_read(&fix, n, 0, 8);
+		bad.reth.va += RESPFIX_MEM;
+		respfix_reconnect(&fix);
+		bad.qpn = rnic_qp_num(fix.side.qp);
+		ask(0, 0, LONG);
+		begin_to_answer();
+		qp()->ep->blocked = true;
+		send_text(n + 2, "x");
+		if (held) { /* what could not be carried out is not held */
+			bad = respfix_send(&fix, n, "ok");
+			bad.opcode = ROCE_SEND_MIDDLE;
+			bad.payload = fix.side.mem;
+			bad.len = MTU;
+		}
+		respfix_post(&fix, &bad);
+		if (held)
+			send_text(4096, "before");
+		while (!qp()->rs.refused)
+			event_base_loop(fix.base, EVLOOP_ONCE);
+		/* Meanwhile it counts as lost what is missing. */
+		for (uint64_t end = soft_clock() + 5000; soft_clock() < end;)
+			event_base_loop(fix.base, EVLOOP_NONBLOCK);
+		soft_endpoint_block(qp()->ep);
+		respfix_expect_bytes(&fix, 0, 0, LONG);
+		respfix_expect_end(&fix, &bad, n,
+				   held ? ROCE_NAK_INVALID_REQUEST : ROCE_NAK_REMOTE_ACCESS);
+		assert_int_equal(RESPFIX_GREW(&fix, naks_sent), 2); /* with the repeated one */
+	}
+}
+
 static void not_ready_comes_behind_the_response(void **state)
 {
 	(void)state;
@@ -710,6 +748,7 @@ int main(void)
 		TEST(acks_that_could_ride_along_wait),
 		TEST(gaps_are_reported_behind_the_response),
 		TEST(refusals_come_behind_the_response),
+		TEST(refusals_are_not_replaced),
 		TEST(not_ready_comes_behind_the_response),
 		TEST(out_of_order),
 		TEST(held_packets_inside_of_a_read),

@@ -179,6 +179,7 @@ static void refuse(struct soft_qp *qp, uint8_t code)
 	rs->refused = true;
 	rs->refused_psn = rs->expected;
 	rs->refusal = (struct roce_aeth){ .kind = ROCE_NAK, .value = code, .msn = rs->msn };
+	rs->nak_deadline = 0; /* what is missing behind it will not be carried out */
 	if (!rs->nak_waits)
 		soft_qp_fail(qp, RNIC_WC_WR_FLUSH_ERR);
 }
@@ -439,8 +440,9 @@ static void early(struct soft_qp *qp, const struct roce_packet *p, const uint8_t
  * waits for that. */
 static void go_on(struct soft_qp *qp)
 {
+	const struct soft_responder *rs = &qp->rs;
 	execute_held(qp);
-	if (qp->state == SOFT_QP_ERR)
+	if (rs->refused)
 		return;
 	ack_now(qp);
 	watch_gap(qp);
