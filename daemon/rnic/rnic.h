@@ -228,7 +228,8 @@ int rnic_window_bind(struct rnic_window *window, struct rnic_qp *qp, struct rnic
 		     const void *addr, size_t len, unsigned int access);
 /** Kill the token of a bound window. The peer's requests that come later do not reach the memory
  * any more; on verbs that holds once a later request of the QP has completed. Takes a place of the
- * send queue like rnic_window_bind(). @return as rnic_post_send() */
+ * send queue like rnic_window_bind(). @return as rnic_post_send(); -EINVAL: it is bound for another
+ * QP */
 int rnic_window_invalidate(struct rnic_window *window, struct rnic_qp *qp);
 uint32_t rnic_window_rkey(const struct rnic_window *window);
 uint64_t rnic_window_vaddr(const struct rnic_window *window);

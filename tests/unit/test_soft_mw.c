@@ -308,6 +308,11 @@ static void of_another_queue_pair(void **state)
 	respfix_reconnect(&fix);
 	respfix_post(&fix, &mine);
 	respfix_expect_bytes(&fix, 0, AT, 8);
+	/* A queue pair cannot end what is bound for another one, as with a verbs device. */
+	assert_int_equal(rnic_window_invalidate(window, fix.side.qp), -EINVAL);
+	mine.psn++;
+	respfix_post(&fix, &mine);
+	respfix_expect_bytes(&fix, 1, AT, 8);
 	/* Bound anew, for this one, it does not any more. */
 	assert_int_equal(rnic_window_invalidate(window, another), 0);
 	assert_int_equal(bind_it(BOTH), 0);

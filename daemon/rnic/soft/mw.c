@@ -85,6 +85,8 @@ int soft_mw_invalidate(struct rnic_window *base, struct rnic_qp *base_qp)
 	int r = soft_qp_may_send(soft_qp_of(base_qp));
 	if (r)
 		return r;
+	if (mw->mr && mw->token.qp != soft_qp_of(base_qp))
+		return -EINVAL;
 	if (mw->mr)
 		unbind(mw);
 	return 0;
