@@ -22,7 +22,8 @@ import time
 import zlib
 
 PORT = 4791
-SEND_ONLY, WRITE_FIRST, WRITE_ONLY, ACK, CNP = 0x04, 0x06, 0x0A, 0x11, 0x81
+SEND_ONLY, WRITE_FIRST, WRITE_ONLY, READ, READ_RESPONSE, ACK, CNP = 0x04, 0x06, 0x0A, 0x0C, 0x10, 0x11, 0x81
+COMPARE_AND_SWAP, SEND_INVALIDATE = 0x13, 0x17
 ETH_P_ALL, PACKET_OUTGOING = 0x0003, 4
 HEARD_MAX = 1000  # packets at a time
 PATIENCE_S = 60  # until the first packet that smcrd sends; packets of others may come in any number meanwhile
@@ -84,7 +85,7 @@ def llc():
 
 def forged(qpn, pair):
     psn = pair.psn + rng.choice((1, 1, 1, 2, rng.randrange(300), -rng.randrange(300), rng.randrange(1 << 24)))
-    kind = rng.randrange(10)
+    kind = rng.randrange(13)
     if kind < 4:
         return body(WRITE_ONLY, qpn, psn, write_to(pair))
     if kind < 6:
@@ -93,7 +94,17 @@ def forged(qpn, pair):
         return body(SEND_ONLY, qpn, psn, llc())
     if kind < 9:  # ACK, or NAK of some kind
         return body(ACK, qpn, psn, struct.pack(">I", rng.choice((0x1F, 0x60, 0x61, 0x62, 0x63, 0x21)) << 24 | psn & 0xFFFFFF))
-    return body(CNP, qpn, 0, bytes(16))
+    if kind < 10:
+        return body(CNP, qpn, 0, bytes(16))
+    return body(*rdma(qpn, psn, rng.choice(pair.reth)[:16]))
+
+
+def rdma(qpn, psn, reth):
+    """What SMC-R never asks for, with the address and the key of a genuine WRITE."""
+    opcode = rng.choice((READ, READ_RESPONSE, COMPARE_AND_SWAP, SEND_INVALIDATE))
+    rest = {READ: reth, READ_RESPONSE: bytes([0x1F, 0, 0, 0]) + rng.randbytes(64),
+            COMPARE_AND_SWAP: reth[:12] + rng.randbytes(16), SEND_INVALIDATE: reth[8:12] + cdc()}  # fmt: skip
+    return opcode, qpn, psn, rest[opcode]
 
 
 def listen(listening, known, wait):
