@@ -123,8 +123,9 @@ static bool take_event(struct cm_kernel *kernel)
 	if (rdma_get_cm_event(kernel->channel, &event))
 		return false;
 	copy(event, &copied);
+	/* Not later: an id that is being destroyed may be gone when its events are acknowledged. */
+	struct cm_kernel_id *id = id_of(event);
 	rdma_ack_cm_event(event);
-	struct cm_kernel_id *id = id_of(&copied.event);
 	if (id)
 		id->on_event(id, &copied.event);
 	return true;
