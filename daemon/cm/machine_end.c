@@ -125,9 +125,34 @@ void machine_end_dreq(struct cm_machine_conn *conn, const struct ibcm_msg *msg)
 				 "the peer has ended the connection");
 }
 
-void machine_end_drep(struct cm_machine_conn *conn)
+void machine_end_drep(struct cm_machine_conn *conn, const struct ibcm_msg *msg)
 {
-	left(conn);
+	if (conn->state == CM_STATE_ENDING)
+		left(conn);
+	else if (conn->state == CM_STATE_CONNECTED && conn->probe_id &&
+		 msg->transaction_id == conn->probe_id)
+		machine_conn_end(conn, false, CM_END_PEER_DISCONNECTED, 0,
+				 "the peer has begun anew");
+	else
+		conn->machine->stats.dropped++;
+}
+
+/* A DREQ that names the wrong queue pair. Who has the connection does nothing (CM-26); who has
+ * forgotten it answers (CM-20), and only the peer can know the numbers to be repeated. */
+void machine_conn_probe(struct cm_machine_conn *conn)
+{
+	struct cm_machine *machine = conn->machine;
+	struct ibcm_msg dreq = {
+		.type = IBCM_DREQ,
+		.local_id = conn->local_id,
+		.remote_id = conn->peer_id.number,
+	};
+	if (conn->probe_id && machine->now - conn->probed_at < MACHINE_PROBE_US)
+		return;
+	machine->ops->random(machine->ctx, &conn->probe_id, sizeof(conn->probe_id));
+	conn->probed_at = machine->now;
+	dreq.transaction_id = conn->probe_id;
+	machine_say(machine, conn->local_gid, conn->peer->gid, &dreq);
 }
 
 static enum cm_end end_of_rej(const struct cm_machine_conn *conn, uint16_t reason)

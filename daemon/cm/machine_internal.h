@@ -61,6 +61,8 @@ static inline uint8_t machine_lesser(uint8_t a, uint8_t b)
  * s.
  */
 #define MACHINE_ASKING_WAIT_US 90000000u
+/** CM-23: so often a peer is asked whether it still knows a connection. */
+#define MACHINE_PROBE_US 1000000u
 /** Records of ended connections: in all, and of one peer. */
 #define MACHINE_TIME_WAIT_MOST    4096u
 #define MACHINE_TIME_WAIT_OF_PEER 512u
@@ -131,6 +133,7 @@ struct cm_machine_conn {
 	bool has_peer_id, in_peer_ids, in_peer_qpns, in_local_ids;
 	bool ready; /* the peer is known to have its queue pair ready */
 	uint64_t transaction_id, req_digest;
+	uint64_t probe_id, probed_at; /* of the last probe; 0: there was none */
 
 	struct cm_machine_own_qp own; /* `qp` is NULL once it is not to be touched */
 	uint32_t own_psn, peer_psn;
@@ -293,10 +296,12 @@ __attribute__((format(printf, 5, 6))) void machine_conn_end(struct cm_machine_co
 							    bool answer, enum cm_end end,
 							    uint16_t reason, const char *format,
 							    ...);
+/** CM-23: ask the peer whether it still knows a connection. If not, its answer ends it. */
+void machine_conn_probe(struct cm_machine_conn *conn);
 /** Ask the peer to end a connection (DREQ). CM_ENDED comes with its answer, or without. */
 void machine_conn_leave(struct cm_machine_conn *conn, enum cm_end end, const char *text);
 void machine_end_dreq(struct cm_machine_conn *conn, const struct ibcm_msg *msg);
-void machine_end_drep(struct cm_machine_conn *conn);
+void machine_end_drep(struct cm_machine_conn *conn, const struct ibcm_msg *msg);
 void machine_end_rej(struct cm_machine_conn *conn, const struct ibcm_msg *msg);
 /** Answer a DREQ. */
 void machine_say_drep(struct cm_machine *machine, const uint8_t local_gid[16],

@@ -184,13 +184,19 @@ static void repeated(struct cm_machine_conn *conn)
 				IBCM_REJ_CONSUMER, NULL, 0);
 }
 
-/* CM-23: the peer has begun anew, with a queue pair or an id that it has used for a connection. */
-static void stale(struct cm_machine_conn *old, const struct request *request)
+/* CM-23: the peer has begun anew, with a queue pair or an id that it has used for a connection. Its
+ * ids nobody guesses, but numbers of queue pairs are small: a REQ that has only such a number may
+ * be forged, so the peer itself is asked about a connection that is there. */
+static void stale(struct cm_machine_conn *old, bool same_id, const struct request *request)
 {
 	static const struct refusal refusal = { IBCM_REJ_STALE_CONNECTION,
 						"the peer has begun anew" };
-	machine_conn_end(old, false, CM_END_PEER_DISCONNECTED, 0, "the peer has begun anew");
 	refuse(request, &refusal);
+	if (!same_id && old->state == CM_STATE_CONNECTED)
+		machine_conn_probe(old);
+	else
+		machine_conn_end(old, false, CM_END_PEER_DISCONNECTED, 0,
+				 "the peer has begun anew");
 }
 
 void machine_passive_req(struct cm_machine *machine, const uint8_t local_gid[16],
@@ -208,10 +214,11 @@ void machine_passive_req(struct cm_machine *machine, const uint8_t local_gid[16]
 		repeated(old);
 		return;
 	}
+	bool same_id = old != NULL;
 	if (!old)
 		old = machine_find_qpn(machine, peer_gid, msg->req.qpn);
 	if (old) {
-		stale(old, &request);
+		stale(old, same_id, &request);
 		return;
 	}
 	if (machine_time_wait_req(machine, local_gid, peer_gid, msg->local_id, digest))

@@ -139,8 +139,8 @@ static void take_dreq(const struct arrival *in)
 static void take_drep(const struct arrival *in)
 {
 	struct cm_machine_conn *conn = named(in);
-	if (conn && conn->state == CM_STATE_ENDING)
-		machine_end_drep(conn);
+	if (conn)
+		machine_end_drep(conn, &in->msg);
 	else
 		drop(in);
 }

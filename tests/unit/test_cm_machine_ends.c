@@ -352,36 +352,100 @@ static void a_dreq_may_overtake_the_rep(void **state)
 
 /* ---- a peer that begins anew */
 
-static void a_known_queue_pair_ends_its_old_connection(void **state)
+/* A connection that the peer has asked for; `ret_anew` is a REQ by which it begins anew. */
+static struct cm_machine_conn *known(struct cmfix *fix, bool same_id, struct ibcm_msg *ret_anew,
+				     struct ibcm_msg *ret_rep)
 {
+	struct ibcm_msg req = cmfix_req();
+	struct cm_machine_conn *conn = cmfix_passive(fix, &req, 0, ret_rep);
+	cm_machine_heard(conn);
+	cmfix_run(fix);
+	cmfix_event(fix, CM_CONNECTED);
+	*ret_anew = req;
+	ret_anew->req.starting_psn++;
+	ret_anew->local_id += !same_id;
+	ret_anew->req.qpn += same_id;
+	return conn;
+}
+
+static void is_refused_as_stale(struct cmfix *fix, const struct ibcm_msg *req)
+{
+	cmfix_receive(fix, cmfix_peer, req);
+	const struct ibcm_msg *rej = &cmfix_sent(fix, IBCM_REJ)->msg;
+	assert_int_equal(rej->rej.reason, IBCM_REJ_STALE_CONNECTION);
+	assert_int_equal(rej->remote_id, req->local_id);
+}
+
+/* The next attempt finds nothing in its way. */
+static void has_begun_anew(struct cmfix *fix, struct cm_machine_conn *old, struct ibcm_msg *anew)
+{
+	struct ibcm_msg rep;
+	assert_int_equal(cmfix_event(fix, CM_ENDED)->event.end, CM_END_PEER_DISCONNECTED);
+	assert_int_equal(fix->qps[0].state, CMFIX_ERR);
+	cm_machine_conn_free(old);
+	anew->local_id = 0x1003;
+	struct cm_machine_conn *conn = cmfix_passive(fix, anew, 1, &rep);
+	cm_machine_conn_free(conn);
+	cmfix_free(fix);
+}
+
+static void a_known_id_ends_its_old_connection(void **state)
+{
+	struct cmfix *fix = cmfix_new(NULL);
+	struct ibcm_msg anew, rep;
+	struct cm_machine_conn *conn = known(fix, true, &anew, &rep);
 	(void)state;
-	for (int known_id = 0; known_id < 2; known_id++) {
-		TRIES("%s", known_id ? "the same id" : "another id");
-		struct cmfix *fix = cmfix_new(NULL);
-		struct ibcm_msg req = cmfix_req(), rep;
-		struct cm_machine_conn *conn = cmfix_passive(fix, &req, 0, &rep);
-		cm_machine_heard(conn);
-		cmfix_run(fix);
-		cmfix_event(fix, CM_CONNECTED);
-		struct ibcm_msg anew = req;
-		anew.req.starting_psn++;
-		anew.local_id += !known_id;
-		anew.req.qpn += known_id;
-		cmfix_receive(fix, cmfix_peer, &anew);
-		const struct ibcm_msg *rej = &cmfix_sent(fix, IBCM_REJ)->msg;
-		assert_int_equal(rej->rej.reason, IBCM_REJ_STALE_CONNECTION);
-		assert_int_equal(rej->remote_id, anew.local_id);
-		assert_int_equal(cmfix_event(fix, CM_ENDED)->event.end, CM_END_PEER_DISCONNECTED);
-		assert_int_equal(fix->qps[0].state, CMFIX_ERR);
-		cm_machine_conn_free(conn);
-		/* The next attempt finds nothing in its way. */
-		struct ibcm_msg next = anew;
-		next.local_id = 0x1003;
-		conn = cmfix_passive(fix, &next, 1, &rep);
-		cm_machine_conn_free(conn);
-		cmfix_free(fix);
-	}
+	is_refused_as_stale(fix, &anew);
+	cmfix_silent(fix);
+	has_begun_anew(fix, conn, &anew);
 	PROVES("CM-23");
+}
+
+/* A number of a queue pair can be guessed. So the peer is asked, by a DREQ that ends no connection
+ * where there is one, and answers that it has none. */
+static void a_known_queue_pair_ends_what_the_peer_has_forgotten(void **state)
+{
+	struct cmfix *fix = cmfix_new(NULL);
+	struct ibcm_msg anew, rep;
+	struct cm_machine_conn *conn = known(fix, false, &anew, &rep);
+	(void)state;
+	is_refused_as_stale(fix, &anew);
+	const struct ibcm_msg probe = cmfix_sent(fix, IBCM_DREQ)->msg;
+	assert_int_equal(probe.dreq_qpn, 0);
+	assert_int_equal(probe.local_id, rep.local_id);
+	assert_int_equal(probe.remote_id, 0x1001);
+	cmfix_no_event(fix);
+	struct ibcm_msg drep = cmfix_about(IBCM_DREP, probe.transaction_id, 0x1001, rep.local_id);
+	cmfix_receive(fix, cmfix_peer, &drep);
+	has_begun_anew(fix, conn, &anew);
+	PROVES("CM-23 CM-26");
+}
+
+/* Who sends with a peer's address, but does not get what goes there, ends nothing. */
+static void a_forged_queue_pair_ends_nothing(void **state)
+{
+	struct cmfix *fix = cmfix_new(NULL);
+	struct ibcm_msg anew, rep;
+	struct cm_machine_conn *conn = known(fix, false, &anew, &rep);
+	struct ibcm_msg forged = cmfix_about(IBCM_DREP, 0, 0x1001, rep.local_id);
+	(void)state;
+	cmfix_receive(fix, cmfix_peer, &forged); /* nobody has asked */
+	for (uint32_t i = 0; i < 3; i++) {
+		anew.local_id++;
+		is_refused_as_stale(fix, &anew);
+		forged.transaction_id = cmfix_sent(fix, IBCM_DREQ)->msg.transaction_id + 1;
+		cmfix_receive(fix, cmfix_peer, &forged);
+		/* Not asked again at once, however many come. */
+		cmfix_pass(fix, CMFIX_SECOND - 1);
+		anew.local_id++;
+		is_refused_as_stale(fix, &anew);
+		cmfix_silent(fix);
+		cmfix_pass(fix, 1);
+	}
+	cmfix_no_event(fix);
+	assert_int_equal(fix->qps[0].state, CMFIX_RTS);
+	cm_machine_conn_free(conn);
+	cmfix_free(fix);
 }
 
 static void another_peers_queue_pair_of_that_number_is_another(void **state)
@@ -631,7 +695,9 @@ int main(void)
 		cmocka_unit_test(a_dreq_for_another_queue_pair_ends_nothing),
 		cmocka_unit_test(a_freed_connection_is_still_told_to_the_peer),
 		cmocka_unit_test(a_dreq_may_overtake_the_rep),
-		cmocka_unit_test(a_known_queue_pair_ends_its_old_connection),
+		cmocka_unit_test(a_known_id_ends_its_old_connection),
+		cmocka_unit_test(a_known_queue_pair_ends_what_the_peer_has_forgotten),
+		cmocka_unit_test(a_forged_queue_pair_ends_nothing),
 		cmocka_unit_test(another_peers_queue_pair_of_that_number_is_another),
 		cmocka_unit_test(a_rep_with_the_queue_pair_of_a_connection_ends_both),
 		cmocka_unit_test(an_ended_connections_req_makes_no_new_one),
