@@ -95,7 +95,8 @@ struct cm_event {
  * gives the connection a context of its own. May call every function here. */
 typedef void cm_event_fn(void *ctx, struct cm_conn *conn, const struct cm_event *event);
 
-/** Limits, so that one peer cannot use up what others need. 0: the default in brackets. */
+/** Limits, so that one peer cannot use up what others need. 0: the default in brackets. Connections
+ * that peers ask for and those that this side asks for are counted apart. */
 struct cm_limits {
 	unsigned int conns;             /* connections that are being made or are there (4096) */
 	unsigned int conns_per_peer;    /* of these, with one peer's address (1024) */

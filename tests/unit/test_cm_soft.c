@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/cm/cm.h"
+#include "daemon/cm/internal.h"
 #include "daemon/rnic/soft/internal.h"
 #include "proto/ibcm/ip.h"
 #include "tests/lib/proves.h"
@@ -799,6 +799,34 @@ static void flood_leaves_room_for_others(void **state)
 	PROVES("CM-29");
 }
 
+/* Requests that take all of the room for requests leave room for own connections. */
+static void requests_leave_room_for_own(void **state)
+{
+	(void)state;
+	const struct cm_limits limits = a.cm->params.limits;
+	uint8_t mad[IBCM_MAD_LEN];
+	struct cm_stats before, after;
+	const struct cm_addr to = { .family = AF_INET, .addr = { 10, 77, 0, 1 }, .port = PORT };
+	struct roce_packet packet;
+	while (roce_peer_receive(&stranger, &packet, 1)) /* answers of tests before */
+		;
+	a.cm->params.limits.conns = 2;
+	listen_at(&a, &to);
+	cm_get_stats(a.cm, &before);
+	for (uint32_t number = 500; number < 503; number++) {
+		build_req(number, mad);
+		send_mad(mad, IBCM_QKEY, 0);
+	}
+	assert_int_equal(next_answer().remote_id, 502); /* the third one is refused */
+	cm_get_stats(a.cm, &after);
+	assert_int_equal(a.requests, 2);
+	assert_int_equal(after.limited - before.limited, 1);
+	connect_to(&a, &addr_b, &addr_a, 0);
+	assert_true(wait_for(&a.ended, 1));
+	assert_int_equal(a.end, CM_END_NO_LISTENER);
+	a.cm->params.limits = limits;
+}
+
 static void free_all(void *ctx, struct cm_conn *conn, const struct cm_event *event)
 {
 	struct host *host = ctx;
@@ -894,6 +922,7 @@ int main(void)
 		TEST(nonsense_gets_no_answer),
 		TEST(tap_sees_messages),
 		TEST(flood_leaves_room_for_others),
+		TEST(requests_leave_room_for_own),
 		TEST(rnic_goes_with_everything),
 		TEST(history_is_bounded),
 		cmocka_unit_test(names),
