@@ -11,12 +11,16 @@
 
 #include "daemon/cm/cm.h"
 #include "daemon/control/views.h"
+#include "daemon/rnic/alarm.h"
 #include "proto/ibcm/text.h"
 
 /* Each is a connection of the peer, too, and a queue pair of the RNIC. */
 #define MOST_CHECKS 4
 /* Long enough for a second request if the first one is lost; smcrctl waits longer. */
 #define PATIENCE_MS 9000
+/* Likewise for the end of a connection that was made: the connection manager repeats that for
+ * longer than anybody waits for a check. */
+#define END_PATIENCE_MS 5000
 /* As long as it takes to end a connection that nobody uses. */
 #define RETRY_MS    2000
 #define RNR_RETRY   7
@@ -33,6 +37,7 @@ struct control_cm_check {
 	struct rnic_mr *mr;
 	struct rnic_qp *qp;
 	struct cm_conn *conn;
+	struct alarm *alarm; /* the peer does not answer that the connection ends */
 	uint64_t begun;
 	/* What has come of it. */
 	bool connected;
@@ -64,6 +69,7 @@ static void free_check(struct control_cm_check *check)
 		rnic_mr_deregister(check->mr);
 	if (check->pd)
 		rnic_pd_free(check->pd);
+	alarm_free(check->alarm);
 	free(check);
 }
 
@@ -178,6 +184,17 @@ static bool is_answer(const struct cm_event *event)
 	       event->end == CM_END_REFUSED || event->end == CM_END_PEER_REFUSED;
 }
 
+/* The outcome is known. The peer is still told of the end. */
+static void on_no_end(void *ctx)
+{
+	const struct cm_event event = {
+		.type = CM_ENDED,
+		.end = CM_END_TIMEOUT,
+		.text = "the peer does not answer that the connection ends"
+	};
+	answer(ctx, &event);
+}
+
 static void on_event(void *ctx, struct cm_conn *conn, const struct cm_event *event)
 {
 	struct control_cm_check *check = ctx;
@@ -189,6 +206,7 @@ static void on_event(void *ctx, struct cm_conn *conn, const struct cm_event *eve
 		check->connected = true;
 		check->reads_answered = event->reads_answered;
 		check->reads_asked = event->reads_asked;
+		alarm_set(check->alarm, alarm_now() + END_PATIENCE_MS * 1000);
 		cm_disconnect(conn);
 	} else if (event->type == CM_ENDED)
 		answer(check, event);
@@ -232,7 +250,9 @@ static bool resolve(struct control_cm_check *check, char ret_error[CM_ERROR_LEN]
 static bool connect_to(struct control_cm_check *check, struct refusal *refusal)
 {
 	char error[CM_ERROR_LEN];
-	int r = make_qp(check);
+	int r = alarm_new(check->control->base, on_no_end, check, &check->alarm);
+	if (!r)
+		r = make_qp(check);
 	if (r) {
 		refuse(refusal, -r, "failed", "%s gives no queue pair: %s", check->rnic_name,
 		       strerror(-r));

@@ -18,6 +18,7 @@
 #include "daemon/control/capture_sink.h"
 #include "daemon/host/log.h"
 #include "daemon/host/trace.h"
+#include "daemon/rnic/soft.h"
 #include "proto/capture/record.h"
 #include "proto/ibcm/ibcm.h"
 #include "tests/lib/controlfix.h"
@@ -40,6 +41,7 @@ static struct host a, b;
 static struct cm_listener *listener;
 static struct cm_conn *conn_of_b;
 static bool accepts, mute; /* b accepts, or refuses; b leaves requests unanswered */
+static bool goes;          /* b accepts, and hears nothing from then on */
 static size_t b_ended;
 static struct controlfix *fix;
 static struct capture_sink *sink; /* of the messages of a */
@@ -78,6 +80,8 @@ static void on_b(void *ctx, struct cm_conn *conn, const struct cm_event *event)
 		rnic_side_qp(&b.side, 8, 8, 64);
 		if (cm_accept(conn, b.side.qp, &offer, 4000, on_b, NULL, error))
 			fail_msg("%s", error);
+		if (goes)
+			rnic_soft_set_gsi(b.side.rnic, NULL, NULL);
 	} else if (event->type == CM_REQUEST && mute) {
 		conn_of_b = conn;
 	} else if (event->type == CM_REQUEST) {
@@ -124,6 +128,7 @@ static int setup(void **state)
 		return -1;
 	fix = *state;
 	fix->control.cm = a.cm;
+	fix->control.base = base;
 	cm_set_tap(a.cm, on_message, NULL);
 	return 0;
 }
@@ -144,7 +149,7 @@ static int teardown(void **state)
 	json_decref(reply.json);
 	memset(&reply, 0, sizeof(reply));
 	memset(&a, 0, sizeof(a));
-	accepts = mute = false;
+	accepts = mute = goes = false;
 	sink = NULL;
 	b_ended = 0;
 	return controlfix_teardown(state);
@@ -305,6 +310,18 @@ static void an_rnic_that_goes_ends_the_check(void **state)
 	assert_string_equal(text_at(json_object_get(reply.json, "result"), "end"), "local");
 }
 
+/* The peer goes when the connection is made. The outcome comes before smcrctl gives up. */
+static void who_does_not_answer_the_end_is_not_waited_for(void **state)
+{
+	(void)state;
+	accepts = goes = true;
+	const json_t *result = outcome(PORT);
+	assert_true(json_is_true(json_object_get(result, "connected")));
+	assert_string_equal(text_at(result, "end"), "timeout");
+	assert_true(*text_at(result, "why"));
+	assert_int_equal(live(), 0);
+}
+
 /* ---- messages */
 
 /* All of a connection's life, in the order in which it happens. */
@@ -420,6 +437,7 @@ int main(void)
 		TEST(where_no_rnic_leads),
 		TEST(few_at_a_time),
 		TEST(an_rnic_that_goes_ends_the_check),
+		TEST(who_does_not_answer_the_end_is_not_waited_for),
 		TEST(messages_are_traced),
 		TEST(messages_are_captured),
 	};
