@@ -18,6 +18,7 @@ struct request {
 	const struct ibcm_msg *msg;
 	uint64_t digest;
 	struct cm_addr local, peer;
+	struct ibcm_ip ip; /* zeros: it could not be read */
 	void *listener;
 };
 
@@ -37,16 +38,13 @@ static bool is_own_addr(const struct cm_machine *machine, const struct cm_addr *
 
 /* CM-7: the IP addresses of a REQ fit its GIDs, and name this host. The source address is not
  * looked at, as in Linux: the connection is with the address that the REQ came from. */
-static bool ip_is_right(struct request *request)
+static bool ip_is_right(const struct request *request)
 {
-	struct ibcm_ip ip;
+	const struct ibcm_ip *ip = &request->ip;
 	struct cm_addr destination = { .family = request->peer.family };
-	if (ibcm_ip_decode(request->msg->private_data, &ip) < 0)
+	if (ip->version != (request->peer.family == AF_INET ? 4 : 6)) /* 0: it could not be read */
 		return false;
-	if (ip.version != (request->peer.family == AF_INET ? 4 : 6))
-		return false;
-	memcpy(destination.addr, ip.destination, sizeof(destination.addr));
-	request->peer.port = ip.source_port;
+	memcpy(destination.addr, ip->destination, sizeof(destination.addr));
 	return is_own_addr(request->machine, &destination);
 }
 
@@ -208,7 +206,9 @@ void machine_passive_req(struct cm_machine *machine, const uint8_t local_gid[16]
 	 * one of ours. */
 	machine_addr_of_gid(machine_is_own_gid(machine, named) ? named : local_gid,
 			    ibcm_service_port(msg->req.service_id), &request.local);
-	machine_addr_of_gid(peer_gid, 0, &request.peer);
+	if (request.local.port) /* only then do the private data begin with IP addresses */
+		(void)ibcm_ip_decode(msg->private_data, &request.ip);
+	machine_addr_of_gid(peer_gid, request.ip.source_port, &request.peer);
 	struct cm_machine_conn *old = machine_find_asked(machine, peer_gid, msg->local_id);
 	if (old && old->req_digest == digest) {
 		repeated(old);

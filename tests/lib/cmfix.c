@@ -108,6 +108,7 @@ static void on_refused(void *ctx, const struct cm_addr *local, const struct cm_a
 	assert_non_null(text);
 	fix->refused++;
 	fix->refused_reason = reason;
+	fix->refused_port = peer->port;
 }
 
 static const struct cm_machine_ops ops = {

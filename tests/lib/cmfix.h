@@ -62,7 +62,7 @@ struct cmfix {
 	bool fail_connect, fail_start; /* of queue pairs */
 	uint16_t port;                 /* somebody listens here: CMFIX_PORT */
 	unsigned int refused;          /* calls of that operation */
-	uint16_t refused_reason;
+	uint16_t refused_reason, refused_port; /* of the peer */
 	/** Called with each event, inside the callback; may be NULL. */
 	void (*on_event)(struct cmfix *fix, struct cmfix_event *event);
 };

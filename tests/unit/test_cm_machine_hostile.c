@@ -29,15 +29,16 @@ static uint64_t dropped(const struct cmfix *fix)
 static const struct fault {
 	const char *what;
 	uint16_t reason; /* 0: no answer */
+	bool no_port;    /* of the peer, that could be told */
 } faults[] = {
 	{ "no listener", IBCM_REJ_INVALID_SERVICE_ID },
-	{ "service of no port", IBCM_REJ_INVALID_SERVICE_ID },
+	{ "service of no port", IBCM_REJ_INVALID_SERVICE_ID, true },
 	{ "another transport", IBCM_REJ_INVALID_TRANSPORT },
 	{ "another primary remote GID", IBCM_REJ_INVALID_GID },
 	{ "another primary local GID", IBCM_REJ_CONSUMER },
-	{ "IP CM header of version 1", IBCM_REJ_CONSUMER },
+	{ "IP CM header of version 1", IBCM_REJ_CONSUMER, true },
 	{ "IP version 6", IBCM_REJ_CONSUMER },
-	{ "bytes before an IPv4 address", IBCM_REJ_CONSUMER },
+	{ "bytes before an IPv4 address", IBCM_REJ_CONSUMER, true },
 	{ "another destination address", IBCM_REJ_CONSUMER },
 	{ "path MTU 2048", IBCM_REJ_INVALID_MTU },
 	{ "path MTU 0", IBCM_REJ_INVALID_MTU },
@@ -96,6 +97,7 @@ static void wrong_reqs_are_refused_at_once(void **state)
 			assert_memory_equal(rej->info, cmfix_own, 16);
 		assert_int_equal(fix->refused, 1);
 		assert_int_equal(fix->refused_reason, faults[i].reason);
+		assert_int_equal(fix->refused_port, faults[i].no_port ? 0 : 0x9999);
 		cmfix_receive(fix, cmfix_peer, &req);
 		assert_memory_equal(cmfix_sent(fix, IBCM_REJ)->bytes, mad->bytes, IBCM_MAD_LEN);
 		cmfix_free(fix);
