@@ -295,10 +295,14 @@ void cm_listener_free(struct cm_listener *listener)
 
 static int check_offer(const struct cm_offer *offer, size_t most, char *ret_error)
 {
-	if (offer->private_len <= most && offer->rnr_retry <= 7)
+	if (offer->private_len > most)
+		snprintf(ret_error, CM_ERROR_LEN, "%zu bytes of private data, of %zu that fit",
+			 offer->private_len, most);
+	else if (offer->rnr_retry > 7)
+		snprintf(ret_error, CM_ERROR_LEN, "%u RNR retries, of 7 that there are",
+			 offer->rnr_retry);
+	else
 		return 0;
-	snprintf(ret_error, CM_ERROR_LEN, "%zu bytes of private data, of %zu that fit",
-		 offer->private_len, most);
 	return -EINVAL;
 }
 

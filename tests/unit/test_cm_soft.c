@@ -544,8 +544,10 @@ static void too_much_is_refused(void **state)
 	rnic_side_qp(&a.side, 8, 8, 64);
 	params.qp = a.side.qp;
 	assert_int_equal(cm_connect(a.cm, &params, &a.conn, error), -EINVAL);
+	assert_string_equal(error, "57 bytes of private data, of 56 that fit");
 	params.offer = (struct cm_offer){ .rnr_retry = 8 };
 	assert_int_equal(cm_connect(a.cm, &params, &a.conn, error), -EINVAL);
+	assert_string_equal(error, "8 RNR retries, of 7 that there are");
 	params.offer = (struct cm_offer){ 0 };
 	params.local = addr_b;
 	assert_int_equal(cm_connect(a.cm, &params, &a.conn, error), -EADDRNOTAVAIL);
