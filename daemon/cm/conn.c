@@ -146,6 +146,21 @@ void cm_reject(struct cm_conn *conn, const void *private_data, size_t private_le
 	forget(conn, CM_END_REJECTED, "this host's program has refused it");
 }
 
+/* What the user was not told of yet is not so any more. */
+static void not_connected(struct cm_conn *conn)
+{
+	struct cm *cm = conn->cm;
+	unsigned int left = 0;
+	for (unsigned int i = 0; i < conn->num_notes; i++) {
+		if (conn->notes[i].type != CM_CONNECTED)
+			conn->notes[left++] = conn->notes[i];
+	}
+	conn->num_notes = left;
+	if (conn->due && !left)
+		DL_DELETE2(cm->due, conn, due_prev, due_next);
+	conn->due = left > 0;
+}
+
 void cm_disconnect(struct cm_conn *conn)
 {
 	struct rnic_qp *qp = conn->qp;
@@ -153,6 +168,7 @@ void cm_disconnect(struct cm_conn *conn)
 		return;
 	if (qp)
 		rnic_qp_error(qp);
+	not_connected(conn);
 	if (!conn->own) {
 		cm_conn_end(conn, CM_END_DISCONNECTED, 0, NULL, "this host has ended it");
 		return;
@@ -214,10 +230,10 @@ void cm_conn_ask(struct cm_conn *conn, struct cm_listener *listener, const struc
 
 void cm_conn_up(struct cm_conn *conn, const struct cm_note *note)
 {
-	if (conn->view.state == CM_STATE_CONNECTED || conn->view.state == CM_STATE_ENDED)
+	if (conn->view.state != CM_STATE_ASKING && conn->view.state != CM_STATE_ASKED &&
+	    conn->view.state != CM_STATE_ACCEPTING)
 		return;
-	if (conn->view.state != CM_STATE_ENDING)
-		cm_conn_set_state(conn, CM_STATE_CONNECTED);
+	cm_conn_set_state(conn, CM_STATE_CONNECTED);
 	conn->cm->stats.connected++;
 	if (note->private_len || conn->view.active)
 		keep_of_peer(conn, note);

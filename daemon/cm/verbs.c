@@ -238,9 +238,11 @@ static void on_route_resolved(struct link *link)
 		end_with_error(link, CM_END_LOCAL, "cannot ask the peer", error);
 }
 
+/* One that ends already was told by the kernel before it heard of that. */
 static void up(struct link *link, const struct cm_note *note)
 {
-	alarm_clear(link->alarm);
+	if (link->conn->view.state != CM_STATE_ENDING)
+		alarm_clear(link->alarm);
 	cm_conn_up(link->conn, note);
 }
 

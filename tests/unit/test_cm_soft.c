@@ -38,7 +38,8 @@ struct host {
 	struct cm_listener *listener;
 	struct cm_conn *conn;
 	enum manners manners;
-	bool deny; /* may_use says no */
+	bool deny;   /* may_use says no */
+	bool breaks; /* leave the event loop when a connection is there, before the user hears */
 	size_t requests, connected, ended, told_refused;
 	enum cm_end end;
 	uint16_t reject_reason;
@@ -104,6 +105,8 @@ static void told(void *ctx, const struct cm_told *what)
 {
 	struct host *host = ctx;
 	host->told_refused += what->what == CM_TOLD_REFUSED;
+	if (host->breaks && what->what == CM_TOLD_CONNECTED)
+		event_base_loopbreak(base);
 }
 
 /* Stands before the connection manager, and loses what the host is deaf to. */
@@ -183,7 +186,7 @@ static void forget(struct host *host)
 	host->conn = NULL;
 	host->listener = NULL;
 	host->manners = WAIT;
-	host->deny = false;
+	host->deny = host->breaks = false;
 	host->deaf_to = 0;
 	host->requests = host->connected = host->ended = host->told_refused = host->unheard = 0;
 	host->end = CM_END_NONE;
@@ -349,6 +352,28 @@ static void passive_side_disconnects(void **state)
 	assert_true(wait_for(&b.ended, 1));
 	assert_int_equal(b.end, CM_END_DISCONNECTED);
 	assert_int_equal(a.end, CM_END_PEER_DISCONNECTED);
+}
+
+/* The connection is there, but its user has not heard of it when he ends it. */
+static void user_disconnects_before_he_hears(void **state)
+{
+	(void)state;
+	struct found found = { 0 };
+	b.manners = ACCEPT;
+	listen_at(&b, &addr_b);
+	a.breaks = true;
+	connect_to(&a, &addr_b, &addr_a, 0);
+	do {
+		event_base_loop(base, EVLOOP_ONCE);
+		found.num = 0;
+		cm_each_conn(a.cm, find, &found);
+	} while (found.views[0].state != CM_STATE_CONNECTED);
+	assert_int_equal(a.connected, 0);
+	cm_disconnect(a.conn);
+	assert_true(wait_for(&a.ended, 1));
+	assert_int_equal(a.end, CM_END_DISCONNECTED);
+	assert_int_equal(a.connected, 0);
+	assert_true(wait_for(&b.ended, 1));
 }
 
 static void both_disconnect(void **state)
@@ -906,6 +931,7 @@ int main(void)
 		TEST(data_flow_both_ways),
 		TEST(active_side_disconnects),
 		TEST(passive_side_disconnects),
+		TEST(user_disconnects_before_he_hears),
 		TEST(both_disconnect),
 		TEST(freed_connection_ends),
 		TEST(user_refuses),
