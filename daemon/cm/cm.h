@@ -189,8 +189,8 @@ void cm_reject(struct cm_conn *conn, const void *private_data, size_t private_le
 /** A message of the peer came by the queue pair of a connection that is not CM_CONNECTED yet: the
  * RTU may be lost. CM_CONNECTED follows from the event loop. */
 void cm_conn_heard(struct cm_conn *conn);
-/** End a connection: the queue pair goes to ERR, and the peer is told. CM_ENDED follows, and nothing
- * else, when the peer has answered or does not answer in time. */
+/** End a connection: the queue pair goes to ERR, and the peer is told. CM_ENDED follows, and
+ * nothing else, when the peer has answered or does not answer in time. */
 void cm_disconnect(struct cm_conn *conn);
 /** Forget a connection; no event follows. If it has not ended, the peer is told. The QP is the
  * caller's, and may be destroyed before, in the same turn of the event loop, or after. */
@@ -211,7 +211,7 @@ enum cm_state {
 };
 
 /** A connection as operators see it. Those that have ended are kept for a while, the last
- * CM_HISTORY of them. */
+ * CM_HISTORY of them; if there are more, the oldest one of the peer that has most goes. */
 struct cm_conn_view {
 	uint64_t number; /* never used twice */
 	enum cm_state state;

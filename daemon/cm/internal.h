@@ -126,8 +126,8 @@ struct cm {
 	struct event *deliver; /* tells users their notes */
 	uint64_t next_number;
 	struct cm_stats stats; /* without those of ports that are open (add_stats) */
-	struct cm_conn_view history[CM_HISTORY]; /* a ring */
-	uint64_t forgotten;                      /* how many were put into it */
+	struct cm_conn_view history[CM_HISTORY]; /* that were freed; oldest first */
+	unsigned int num_history;
 	void (*tap)(void *ctx, const struct cm_message *message);
 	void *tap_ctx;
 	struct cm_kernel *kernel; /* verbs.c: the kernel's rdma_cm; NULL: not opened */

@@ -59,10 +59,42 @@ static struct cm_conn_view aged(struct cm_conn_view view, uint64_t now)
 	return view;
 }
 
+static void forget(struct cm *cm, unsigned int at)
+{
+	cm->num_history--;
+	memmove(&cm->history[at], &cm->history[at + 1],
+		(cm->num_history - at) * sizeof(cm->history[0]));
+}
+
+static unsigned int num_behind(const struct cm *cm, unsigned int first)
+{
+	unsigned int num = 0;
+	for (unsigned int i = first; i < cm->num_history; i++)
+		num += cm_addr_equal(&cm->history[i].peer, &cm->history[first].peer);
+	return num;
+}
+
+/* The oldest one of the peer that has most: whoever makes connections without pause displaces those
+ * of others only as far as he has no more than they. */
+static unsigned int least_missed(const struct cm *cm)
+{
+	unsigned int most = 0, at = 0;
+	for (unsigned int i = 0; i < cm->num_history; i++) {
+		const unsigned int num = num_behind(cm, i);
+		if (num > most)
+			at = i;
+		if (num > most)
+			most = num;
+	}
+	return at;
+}
+
 void cm_view_keep(struct cm_conn *conn)
 {
 	struct cm *cm = conn->cm;
-	cm->history[cm->forgotten++ % CM_HISTORY] = conn->view;
+	if (cm->num_history == CM_HISTORY)
+		forget(cm, least_missed(cm));
+	cm->history[cm->num_history++] = conn->view;
 }
 
 void cm_each_listener(struct cm *cm, void (*fn)(void *arg, const struct cm_listener_view *view),
@@ -82,7 +114,6 @@ void cm_each_listener(struct cm *cm, void (*fn)(void *arg, const struct cm_liste
 void cm_each_conn(struct cm *cm, bool (*fn)(void *arg, const struct cm_conn_view *view), void *arg)
 {
 	const uint64_t now = alarm_now();
-	const uint64_t kept = cm->forgotten < CM_HISTORY ? cm->forgotten : CM_HISTORY;
 	struct cm_conn *conn;
 	struct cm_conn_view view;
 	for (int ended = 0; ended < 2; ended++) {
@@ -95,8 +126,8 @@ void cm_each_conn(struct cm *cm, bool (*fn)(void *arg, const struct cm_conn_view
 				return;
 		}
 	}
-	for (uint64_t i = 1; i <= kept; i++) {
-		view = aged(cm->history[(cm->forgotten - i) % CM_HISTORY], now);
+	for (unsigned int i = cm->num_history; i-- > 0;) {
+		view = aged(cm->history[i], now);
 		if (!fn(arg, &view))
 			return;
 	}

@@ -895,10 +895,16 @@ static void rnic_goes_with_everything(void **state)
 	host_add(&a);
 }
 
-static void history_is_bounded(void **state)
+/* Connections that nobody took, of a peer that is not there any more, make room for newer ones. A
+ * peer whose connections come to nothing one after the other does not have what is kept for
+ * operators to itself either. */
+static void history_is_bounded_and_shared(void **state)
 {
 	(void)state;
+	const struct cm_addr to = { .family = AF_INET, .addr = { 10, 77, 0, 1 }, .port = PORT };
 	struct found found = { 0 };
+	uint8_t mad[IBCM_MAD_LEN];
+	a.cm->num_history = 0; /* of tests before */
 	for (int i = 0; i < CM_HISTORY + 3; i++) {
 		TRIES("connection %d", i);
 		begin(NULL);
@@ -910,6 +916,25 @@ static void history_is_bounded(void **state)
 	for (size_t i = 1; i < found.num; i++) {
 		assert_int_equal(found.views[i].number, found.views[0].number - i);
 		assert_int_equal(found.views[i].end, CM_END_NO_LISTENER);
+	}
+	begin(NULL);
+	const uint64_t newest = found.views[0].number;
+	listen_at(&a, &to);
+	a.manners = REFUSE;
+	for (uint32_t i = 0; i < 2 * CM_HISTORY; i++) {
+		build_req(1000 + i, mad);
+		send_mad(mad, IBCM_QKEY, 0);
+		assert_true(wait_for(&a.requests, i + 1));
+	}
+	found.num = 0;
+	cm_each_conn(a.cm, find, &found);
+	assert_int_equal(found.num, CM_HISTORY);
+	const size_t rest = CM_HISTORY / 2 + 1; /* of as many, the older ones go */
+	for (size_t i = 0; i < CM_HISTORY; i++) {
+		const bool of_b = i >= rest;
+		assert_int_equal(found.views[i].peer.addr[3], of_b ? 2 : 3);
+		assert_int_equal(found.views[i].number,
+				 of_b ? newest - (i - rest) : newest + 2 * CM_HISTORY - i);
 	}
 }
 
@@ -952,7 +977,7 @@ int main(void)
 		TEST(flood_leaves_room_for_others),
 		TEST(requests_leave_room_for_own),
 		TEST(rnic_goes_with_everything),
-		TEST(history_is_bounded),
+		TEST(history_is_bounded_and_shared),
 		cmocka_unit_test(names),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
