@@ -169,16 +169,26 @@ static void tell_all(struct cm_machine *machine)
 	}
 }
 
-void cm_machine_run(struct cm_machine *machine, uint64_t now)
+/* A peer that has asked for many connections at once has many repeats due at once. The others have
+ * their turn when other work of the caller had its. */
+static void fire_some(struct cm_machine *machine)
 {
 	struct cm_timer *timer;
-	cm_machine_set_time(machine, now);
-	while ((timer = cm_timers_first(&machine->timers)) && timer->at <= machine->now) {
+	for (int i = 0; i < MACHINE_FIRES_MOST; i++) {
+		timer = cm_timers_first(&machine->timers);
+		if (!timer || timer->at > machine->now)
+			return;
 		struct cm_machine_conn *conn =
 			(void *)((char *)timer - offsetof(struct cm_machine_conn, timer));
 		cm_timers_stop(&machine->timers, timer);
 		machine_conn_fire(conn);
 	}
+}
+
+void cm_machine_run(struct cm_machine *machine, uint64_t now)
+{
+	cm_machine_set_time(machine, now);
+	fire_some(machine);
 	machine_time_wait_run(machine);
 	tell_all(machine);
 }

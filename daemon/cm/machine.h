@@ -92,7 +92,8 @@ void cm_machine_set_time(struct cm_machine *machine, uint64_t now);
 /** When cm_machine_run() has something to do. A time that has passed: at once. UINT64_MAX: never.
  */
 uint64_t cm_machine_deadline(const struct cm_machine *machine);
-/** Repeat what is due, give up what was repeated enough, and deliver events. */
+/** Repeat what is due, give up what was repeated enough, and deliver events. If much is due, a part
+ * of it is done, and the deadline is a time that has passed. */
 void cm_machine_run(struct cm_machine *machine, uint64_t now);
 /** A message has come to queue pair 1, with the right Q_Key and P_Key. Its bytes may be any. */
 void cm_machine_receive(struct cm_machine *machine, const uint8_t local_gid[16],

@@ -39,7 +39,8 @@ enum {
 	MACHINE_TARGET_ACK_DELAY = 15,
 	MACHINE_HOP_LIMIT = 64,
 	MACHINE_MAX_RNR_RETRY = 7,
-	MACHINE_FIRST_QPN = 2, /* 0 and 1 are not for connections */
+	MACHINE_FIRST_QPN = 2,   /* 0 and 1 are not for connections */
+	MACHINE_FIRES_MOST = 64, /* timers in one cm_machine_run() */
 };
 
 static inline uint8_t machine_lesser(uint8_t a, uint8_t b)

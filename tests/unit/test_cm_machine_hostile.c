@@ -401,6 +401,37 @@ static void timers_fire_in_their_order(void **state)
 	cm_timers_free(&heap);
 }
 
+/* Many REPs are to be repeated at once: the event loop is not kept by them. */
+static void repeats_leave_time_for_others(void **state)
+{
+	enum { CONNS = 200, AT_ONCE = 64 };
+	const struct cm_limits limits = { .requests_per_peer = CONNS };
+	struct cmfix *fix = cmfix_new(&limits);
+	struct cm_machine_conn *conns[CONNS];
+	struct ibcm_msg req = cmfix_req(), rep;
+	(void)state;
+	for (uint32_t i = 0; i < CONNS; i++) {
+		req.local_id++;
+		req.req.qpn++;
+		fix->qps[0].state = CMFIX_INIT; /* another one, which need not be told apart */
+		conns[i] = cmfix_passive(fix, &req, 0, &rep);
+	}
+	fix->now += CMFIX_REPEAT;
+	for (size_t left = CONNS; left > 0;) {
+		const size_t now = left < AT_ONCE ? left : AT_ONCE;
+		assert_true(cm_machine_deadline(fix->machine) <= fix->now);
+		cm_machine_run(fix->machine, fix->now);
+		for (size_t i = 0; i < now; i++)
+			cmfix_sent(fix, IBCM_REP);
+		cmfix_silent(fix);
+		left -= now;
+	}
+	assert_true(cm_machine_deadline(fix->machine) > fix->now);
+	for (size_t i = 0; i < CONNS; i++)
+		cm_machine_conn_free(conns[i]);
+	cmfix_free(fix);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -415,6 +446,7 @@ int main(void)
 		cmocka_unit_test(ids_and_psns_differ),
 		cmocka_unit_test(the_hash_is_siphash),
 		cmocka_unit_test(timers_fire_in_their_order),
+		cmocka_unit_test(repeats_leave_time_for_others),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
