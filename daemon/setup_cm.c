@@ -43,11 +43,19 @@ static void on_message(void *ctx, const struct cm_message *message)
 	control_cm_message(&smcrd->control, message);
 }
 
+static void at_work(void *ctx, uint64_t now)
+{
+	struct smcrd *smcrd = ctx;
+	turns_begin(&smcrd->turns, TURNS_CM, now);
+}
+
 int setup_cm(struct smcrd *smcrd)
 {
-	const struct cm_params params = {
-		.base = smcrd->base, .may_use = may_use, .told = on_told, .ctx = smcrd
-	};
+	const struct cm_params params = { .base = smcrd->base,
+					  .may_use = may_use,
+					  .told = on_told,
+					  .at_work = at_work,
+					  .ctx = smcrd };
 	int error = cm_new(&params, &smcrd->cm);
 	if (!error)
 		cm_set_tap(smcrd->cm, on_message, smcrd);

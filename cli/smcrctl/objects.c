@@ -332,6 +332,7 @@ static const struct column info_columns[] = {
 	{ "long turns for tools", "event_loop.tools.long_turns", .details = true },
 	{ "long turns for roce", "event_loop.roce.long_turns", .details = true },
 	{ "long turns for timers", "event_loop.timers.long_turns", .details = true },
+	{ "long turns for cm", "event_loop.cm.long_turns", .details = true },
 	{ "long turns for the host", "event_loop.host.long_turns", .details = true },
 	{ "looks for more work", "event_loop.spins_total", .details = true },
 	{ "of these in vain", "event_loop.vain_spins_total", .details = true },

@@ -11,6 +11,7 @@
 #include <utlist.h>
 
 #include "daemon/cm/internal.h"
+#include "daemon/rnic/alarm.h"
 
 /* ---- addresses */
 
@@ -62,10 +63,19 @@ int cm_gid_index(const struct rnic_info *info, const struct cm_addr *addr)
 
 /* ---- RNICs */
 
+uint64_t cm_at_work(const struct cm *cm)
+{
+	const uint64_t now = alarm_now();
+	if (cm->params.at_work)
+		cm->params.at_work(cm->params.ctx, now);
+	return now;
+}
+
 static void on_deliver(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
+	(void)cm_at_work(arg);
 	cm_conns_deliver(arg);
 }
 

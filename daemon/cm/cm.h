@@ -128,6 +128,8 @@ struct cm_params {
 	/** Something happened that operators may want to see. May not call any function here. May
 	 * be NULL. */
 	void (*told)(void *ctx, const struct cm_told *told);
+	/** Work begins that keeps the event loop. @param now  as of alarm_now(). May be NULL. */
+	void (*at_work)(void *ctx, uint64_t now);
 	void *ctx;
 };
 

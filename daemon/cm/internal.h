@@ -141,6 +141,8 @@ struct cm_listener *cm_listener_find(struct cm *cm, const struct cm_addr *local)
 /** May this RNIC talk to the peer? */
 bool cm_may_use(const struct cm_port *port, const struct cm_addr *local,
 		const struct cm_addr *peer);
+/** Work for the connection manager begins. @return the present time, as of alarm_now() */
+uint64_t cm_at_work(const struct cm *cm);
 /** The index in rnic_info.gids of an address, or -1. */
 int cm_gid_index(const struct rnic_info *info, const struct cm_addr *addr);
 bool cm_addr_is_any(const struct cm_addr *addr);

@@ -136,6 +136,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	struct cm *cm = arg;
 	(void)fd;
 	(void)what;
+	(void)cm_at_work(cm);
 	/* A callback that closes the last RNIC closes the channel. */
 	for (int i = 0; i < MAX_EVENTS && cm->kernel && take_event(cm->kernel); i++)
 		;

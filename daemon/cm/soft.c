@@ -39,7 +39,7 @@ static void arm(struct soft *soft)
 static void on_alarm(void *ctx)
 {
 	struct soft *soft = ctx;
-	cm_machine_run(soft->machine, alarm_now());
+	cm_machine_run(soft->machine, cm_at_work(soft->port->cm));
 	arm(soft);
 }
 
@@ -81,10 +81,11 @@ static void op_send(void *ctx, const uint8_t local_gid[16], const uint8_t peer_g
 static void on_datagram(void *ctx, const struct rnic_gsi_datagram *datagram)
 {
 	struct soft *soft = ctx;
+	const uint64_t now = cm_at_work(soft->port->cm);
 	tap(soft, false, datagram->local_gid, datagram->peer_gid, datagram->peer_port,
 	    datagram->data);
 	cm_machine_receive(soft->machine, datagram->local_gid, datagram->peer_gid, datagram->data,
-			   RNIC_GSI_LEN, alarm_now());
+			   RNIC_GSI_LEN, now);
 	arm(soft);
 }
 

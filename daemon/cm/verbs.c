@@ -86,6 +86,7 @@ static void end_with_error(struct link *link, enum cm_end how, const char *what,
 static void on_timeout(void *ctx)
 {
 	struct link *link = ctx;
+	(void)cm_at_work(link->conn->cm);
 	if (link->conn->view.state == CM_STATE_ENDING)
 		end(link, CM_END_DISCONNECTED, 0, NULL,
 		    "this host has ended it, and the peer did not answer");

@@ -14,6 +14,7 @@ const char *turns_name(enum turns_work work)
 	case TURNS_TOOLS: return "tools";
 	case TURNS_ROCE: return "roce";
 	case TURNS_TIMERS: return "timers";
+	case TURNS_CM: return "cm";
 	case TURNS_HOST: return "host";
 	}
 	return "unknown";

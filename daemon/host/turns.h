@@ -22,6 +22,7 @@ enum turns_work {
 	TURNS_TOOLS,    /* requests of smcrctl */
 	TURNS_ROCE,     /* completions of RNICs */
 	TURNS_TIMERS,   /* timers of the engine */
+	TURNS_CM,       /* messages, timers and events of the connection manager */
 	TURNS_HOST,     /* interfaces and RNICs that come, go and change, signals, the heartbeat */
 };
 #define TURNS_WORKS (TURNS_HOST + 1)
@@ -44,7 +45,7 @@ struct turns {
 void turns_begin(struct turns *turns, enum turns_work work, uint64_t now_us);
 /** The work has ended, and the event loop looks for ready events. */
 void turns_end(struct turns *turns, uint64_t now_us);
-/** "programs", "tools", "roce", "timers", "host"; static storage. */
+/** "programs", "tools", "roce", "timers", "cm", "host"; static storage. */
 const char *turns_name(enum turns_work work);
 
 #endif

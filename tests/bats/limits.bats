@@ -56,7 +56,7 @@ told_at_least() {
 	[ "$(told flood rows)" = "$MOST_ROWS" ]
 	[ "$(told flood bytes)" -lt 65536 ]
 	# a part of a view takes little of the event loop's time
-	shows b info '.event_loop | [.programs, .tools, .roce, .timers, .host] |
+	shows b info '.event_loop | [.programs, .tools, .roce, .timers, .host, .cm] |
 		all(.longest_turn_us >= 0 and .long_turns >= 0) and all(.[1, 4]; .longest_turn_us > 0)'
 	steady_stop client
 	steady_stop server

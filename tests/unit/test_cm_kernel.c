@@ -162,6 +162,15 @@ static void on_event(struct cm_kernel_id *id, const struct rdma_cm_event *event)
 		cm_kernel_id_end(id);
 }
 
+static unsigned int work;
+
+static void at_work(void *ctx, uint64_t now)
+{
+	(void)ctx;
+	assert_true(now > 0);
+	work++;
+}
+
 static void new_id(struct cm_kernel_id *id)
 {
 	*id = (struct cm_kernel_id){ .port = &port, .on_event = on_event };
@@ -173,7 +182,8 @@ static int setup(void **state)
 	char error[CM_ERROR_LEN];
 	(void)state;
 	base = event_base_new();
-	cm = (struct cm){ .params = { .base = base } };
+	cm = (struct cm){ .params = { .base = base, .at_work = at_work } };
+	work = 0;
 	port = (struct cm_port){ .cm = &cm };
 	events = destroyed = refused = num_ids = 0;
 	destroying = false;
@@ -245,6 +255,7 @@ static void no_event_comes_behind_the_end(void **state)
 	comes(RDMA_CM_EVENT_DISCONNECTED, own.id, NULL, NULL);
 	run();
 	assert_int_equal(events, 1);
+	assert_true(work > 0);
 	assert_null(own.id);
 }
 

@@ -40,6 +40,7 @@ struct host {
 	enum manners manners;
 	bool deny;   /* may_use says no */
 	bool breaks; /* leave the event loop when a connection is there, before the user hears */
+	size_t work; /* how often it began */
 	size_t requests, connected, ended, told_refused;
 	enum cm_end end;
 	uint16_t reject_reason;
@@ -109,6 +110,13 @@ static void told(void *ctx, const struct cm_told *what)
 		event_base_loopbreak(base);
 }
 
+static void at_work(void *ctx, uint64_t now)
+{
+	struct host *host = ctx;
+	assert_true(now > 0);
+	host->work++;
+}
+
 /* Stands before the connection manager, and loses what the host is deaf to. */
 static void filter(void *ctx, const struct rnic_gsi_datagram *datagram)
 {
@@ -133,7 +141,7 @@ static void host_add(struct host *host)
 static void host_open(struct host *host, int ns, const char *name)
 {
 	const struct cm_params params = {
-		.base = base, .may_use = may_use, .told = told, .ctx = host
+		.base = base, .may_use = may_use, .told = told, .at_work = at_work, .ctx = host
 	};
 	testnet_enter(&net, ns);
 	rnic_side_open(&host->side, base, name, 4096);
@@ -188,7 +196,8 @@ static void forget(struct host *host)
 	host->manners = WAIT;
 	host->deny = host->breaks = false;
 	host->deaf_to = 0;
-	host->requests = host->connected = host->ended = host->told_refused = host->unheard = 0;
+	host->work = host->requests = host->connected = host->ended = host->told_refused =
+		host->unheard = 0;
 	host->end = CM_END_NONE;
 	host->reject_reason = 0;
 	host->private_len = 0;
@@ -291,6 +300,8 @@ static void nobody_listens(void **state)
 	assert_int_equal(a.reject_reason, IBCM_REJ_INVALID_SERVICE_ID);
 	assert_int_equal(a.connected, 0);
 	assert_int_equal(b.told_refused, 1);
+	assert_int_equal(b.work, 1); /* the datagram */
+	assert_int_equal(a.work, 3); /* the datagram, the machine's timer, the event */
 	cm_get_stats(b.cm, &stats);
 	assert_true(stats.refused >= 1);
 	assert_true(stats.received[IBCM_REQ - IBCM_REQ] >= 1);

@@ -39,8 +39,8 @@ static void work_is_counted_by_its_kind(void **state)
 
 static void each_kind_has_its_name(void **state)
 {
-	static const char *const names[TURNS_WORKS] = { "programs", "tools", "roce", "timers",
-							"host" };
+	static const char *const names[TURNS_WORKS] = { "programs", "tools", "roce",
+							"timers",   "cm",    "host" };
 	(void)state;
 	for (int i = 0; i < TURNS_WORKS; i++)
 		assert_string_equal(turns_name((enum turns_work)i), names[i]);
