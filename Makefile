@@ -262,6 +262,7 @@ $(B)/bin/rnic-sim: $(call obj,$(RNICSIM_SRCS)) $(TEST_LIB) $(RNIC_LIB) $(PROTO_L
 BUS_TESTS := calls connection form limits objects signals tracked # those with tests/lib/busfix.c
 $(foreach t,$(BUS_TESTS),$(eval LINK_test_bus_$(t) := -Wl,--wrap=fabric_qp_stats,--wrap=sd_bus_message_new_signal,--wrap=sd_bus_call_method_async))
 LINK_test_clc_stream := -Wl,--wrap=spoken_alone,--wrap=spoken_say
+LINK_test_cm_exhaustion := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 LINK_test_cm_kernel := -Wl,--wrap=open
 LINK_test_clients_exhaustion := -Wl,--wrap=calloc,--wrap=malloc,--wrap=realloc,--wrap=socketpair,--wrap=memfd_create,--wrap=epoll_create1,--wrap=epoll_ctl
 LINK_test_clients_times := -Wl,--wrap=clock_gettime
