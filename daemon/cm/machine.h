@@ -141,7 +141,6 @@ void cm_machine_listener_gone(struct cm_machine *machine, void *listener);
 
 void cm_machine_conn_set_ctx(struct cm_machine_conn *conn, void *conn_ctx);
 void *cm_machine_conn_ctx(const struct cm_machine_conn *conn);
-struct cm_machine *cm_machine_of(const struct cm_machine_conn *conn);
 void cm_machine_conn_addrs(const struct cm_machine_conn *conn, struct cm_addr *ret_local,
 			   struct cm_addr *ret_peer);
 /** Everything but `number` and `rnic`. Ages are as of the machine's time. */

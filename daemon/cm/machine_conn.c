@@ -152,11 +152,6 @@ void *cm_machine_conn_ctx(const struct cm_machine_conn *conn)
 	return conn->ctx;
 }
 
-struct cm_machine *cm_machine_of(const struct cm_machine_conn *conn)
-{
-	return conn->machine;
-}
-
 void cm_machine_conn_addrs(const struct cm_machine_conn *conn, struct cm_addr *ret_local,
 			   struct cm_addr *ret_peer)
 {

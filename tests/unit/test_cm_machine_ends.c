@@ -513,6 +513,48 @@ static void an_ended_connections_req_makes_no_new_one(void **state)
 	PROVES("CM-22 CM-24");
 }
 
+static unsigned int remembered(const struct cmfix *fix)
+{
+	struct cm_machine_sizes sizes;
+	cm_machine_get_sizes(fix->machine, &sizes);
+	return sizes.time_wait;
+}
+
+/* As long as a peer repeats a REQ that was refused it gets the same answer. Others are forgotten
+ * meanwhile. */
+static void a_repeat_is_remembered_anew(void **state)
+{
+	struct cmfix *fix = cmfix_new(NULL);
+	struct ibcm_msg reqs[3];
+	struct cmfix_mad answer;
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		reqs[i] = cmfix_req();
+		reqs[i].local_id += i;
+		reqs[i].req.qpn += i;
+		cmfix_receive(fix, cmfix_peer, &reqs[i]);
+		cm_machine_reject(cmfix_event(fix, CM_REQUEST)->conn, "no", 2);
+		answer = *cmfix_sent(fix, IBCM_REJ);
+		cmfix_pass(fix, CMFIX_SECOND);
+	}
+	cmfix_pass(fix, 57 * CMFIX_SECOND);
+	cmfix_receive(fix, cmfix_peer, &reqs[0]);
+	assert_int_equal(cmfix_sent(fix, IBCM_REJ)->msg.remote_id, reqs[0].local_id);
+	cmfix_receive(fix, cmfix_peer, &reqs[2]);
+	assert_memory_equal(cmfix_sent(fix, IBCM_REJ)->bytes, answer.bytes, IBCM_MAD_LEN);
+	cmfix_no_event(fix);
+	cmfix_pass(fix, 31 * CMFIX_SECOND - 1);
+	assert_int_equal(remembered(fix), 3);
+	cmfix_pass(fix, 1); /* the second one's 90 s are over */
+	assert_int_equal(remembered(fix), 2);
+	cmfix_pass(fix, 59 * CMFIX_SECOND - 1);
+	assert_int_equal(remembered(fix), 2);
+	cmfix_pass(fix, 1);
+	assert_int_equal(remembered(fix), 0);
+	cmfix_free(fix);
+	PROVES("CM-22");
+}
+
 /* The generator of the test repeats itself: the machine has to draw again. */
 static void an_id_is_not_given_twice(void **state)
 {
@@ -701,6 +743,7 @@ int main(void)
 		cmocka_unit_test(another_peers_queue_pair_of_that_number_is_another),
 		cmocka_unit_test(a_rep_with_the_queue_pair_of_a_connection_ends_both),
 		cmocka_unit_test(an_ended_connections_req_makes_no_new_one),
+		cmocka_unit_test(a_repeat_is_remembered_anew),
 		cmocka_unit_test(an_id_is_not_given_twice),
 		cmocka_unit_test(what_is_remembered_of_ended_connections_is_bounded),
 		cmocka_unit_test(a_listener_goes),
