@@ -364,12 +364,12 @@ build/fuzz-obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,FUZZ)$(CLANG) $(BASE_CFLAGS) -Wno-implicit-fallthrough -Wno-format-nonliteral -O1 $(FUZZ_FLAGS) $(PKG_CFLAGS) -c $< -o $@
 
-FUZZED_HOST := holder log log_writer pages privileges program tcp_socket trace turns unix_socket waiting
+FUZZED_HOST := holder log log_writer pages privileges program route tcp_socket trace turns unix_socket waiting
 $(patsubst %.c,build/fuzz-obj/%.o,$(wildcard daemon/rendezvous/*.c)): $(SKELETONS)
 $(FUZZ_LIB): $(patsubst %.c,build/fuzz-obj/%.o,$(PROTO_SRCS) $(SMCR_SRCS) $(RNIC_SRCS) \
 		$(wildcard tests/lib/enginepair*.c daemon/clients/*.c daemon/conns/*.c daemon/rendezvous/*.c) \
 		$(CORE_SRCS) $(FUZZED_HOST:%=daemon/host/%.c) \
-		$(wildcard daemon/cm/machine*.c) daemon/cm/siphash.c daemon/cm/timers.c \
+		$(wildcard daemon/cm/*.c) \
 		daemon/policy/rules.c daemon/control/scrape_request.c)
 	$(call say,AR)rm -f $@ && $(AR) rcs $@ $^
 
