@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #include "daemon/cm/kernel.h"
+#include "daemon/host/log.h"
 #include "daemon/rnic/alarm.h"
 #include "proto/ibcm/ibcm.h"
 #include "proto/ibcm/text.h"
@@ -625,7 +626,7 @@ static void verbs_changed(struct cm_port *port)
 	}
 	DL_FOREACH (port->cm->listeners, listener) {
 		if (verbs_listen(port, listener, text))
-			cm_tell_refused(port, &listener->local, &(struct cm_addr){ 0 }, text);
+			log_message(LOG_WARNING, "%s", text);
 	}
 }
 
