@@ -36,13 +36,15 @@ static unsigned int num_ids, destroyed, refused;
 static struct fake_id *graves[8];
 static bool destroying; /* the end of an id waits for an acknowledgement */
 
+int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
 
+/* What measures coverage opens files too. */
 int __wrap_open(const char *path, int flags, ...)
 {
-	(void)flags;
-	assert_string_equal(path, "/dev/infiniband/rdma_cm");
-	return eventfd(0, EFD_CLOEXEC);
+	if (!strcmp(path, "/dev/infiniband/rdma_cm"))
+		return eventfd(0, EFD_CLOEXEC);
+	return __real_open(path, flags, 0666);
 }
 
 struct rdma_event_channel *rdma_create_event_channel(void)

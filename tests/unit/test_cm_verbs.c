@@ -36,13 +36,15 @@ static struct ibv_device device = { .name = "fake0" }, other_device = { .name = 
 static struct ibv_context context = { .device = &device },
 			  other_context = { .device = &other_device };
 
+int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
 
+/* What measures coverage opens files too. */
 int __wrap_open(const char *path, int flags, ...)
 {
-	(void)flags;
-	assert_string_equal(path, "/dev/infiniband/rdma_cm");
-	return eventfd(0, EFD_CLOEXEC);
+	if (!strcmp(path, "/dev/infiniband/rdma_cm"))
+		return eventfd(0, EFD_CLOEXEC);
+	return __real_open(path, flags, 0666);
 }
 
 /* Lines of the log. */
