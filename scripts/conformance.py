@@ -56,7 +56,10 @@ RFC7609_GROUPS = {
 CM_GROUPS = {
     "CM": "Connection manager",
 }
-GROUPS = {**RFC7609_GROUPS, **CM_GROUPS}
+SMBD_GROUPS = {
+    "SMBD": "SMB Direct",
+}
+GROUPS = {**RFC7609_GROUPS, **CM_GROUPS, **SMBD_GROUPS}
 
 Page = collections.namedtuple("Page", "path requirements title source groups more")
 PAGES = (
@@ -77,6 +80,14 @@ PAGES = (
         CM_GROUPS,
         "The sources are named in docs/requirements-cm.tsv; how the\n"
         "connection manager works: [cm.md](cm.md).",
+    ),
+    Page(
+        "docs/conformance-smbdirect.md",
+        "docs/requirements-smbdirect.tsv",
+        "Conformance to SMB Direct (MS-SMBD 8.0)",
+        "MS-SMBD",
+        SMBD_GROUPS,
+        "Terms and `[Xn]`: see [smbdirect-readings.md](smbdirect-readings.md).",
     ),
 )
 

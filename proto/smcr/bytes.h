@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file bytes.h
- * Big-endian fields of packed, unaligned messages.
+ * Fields of packed, unaligned messages: big-endian, and little-endian ones of SMB.
  *
  * A reader or writer is a bounded cursor with a failure flag. A step that does not fit moves
  * nothing, reads as zero, and sets the flag, which stays set. So a codec reads or writes field by
@@ -104,6 +104,54 @@ static inline uint32_t read_be32(struct bytes_reader *r)
 static inline uint64_t read_be64(struct bytes_reader *r)
 {
 	return read_be(r, 8);
+}
+
+/** An unsigned little-endian number of `size` bytes, 1..8. */
+static inline uint64_t read_le(struct bytes_reader *r, unsigned int size)
+{
+	const uint8_t *span = read_span(r, size);
+	uint64_t value = 0;
+	for (unsigned int i = size; span && i > 0; i--)
+		value = value << 8 | span[i - 1];
+	return value;
+}
+
+/** The low `size` bytes of a number, little-endian. */
+static inline void write_le(struct bytes_writer *w, uint64_t value, unsigned int size)
+{
+	uint8_t *span = write_span(w, size);
+	for (unsigned int i = 0; span && i < size; i++)
+		span[i] = (uint8_t)(value >> 8 * i);
+}
+
+static inline uint16_t read_le16(struct bytes_reader *r)
+{
+	return (uint16_t)read_le(r, 2);
+}
+
+static inline uint32_t read_le32(struct bytes_reader *r)
+{
+	return (uint32_t)read_le(r, 4);
+}
+
+static inline uint64_t read_le64(struct bytes_reader *r)
+{
+	return read_le(r, 8);
+}
+
+static inline void write_le16(struct bytes_writer *w, uint16_t value)
+{
+	write_le(w, value, 2);
+}
+
+static inline void write_le32(struct bytes_writer *w, uint32_t value)
+{
+	write_le(w, value, 4);
+}
+
+static inline void write_le64(struct bytes_writer *w, uint64_t value)
+{
+	write_le(w, value, 8);
 }
 
 /** Copy `len` bytes out; zeros if fewer are left. */
