@@ -81,7 +81,7 @@ LDFLAGS_ALL = $(SAN_FLAGS) $(LDFLAGS)
 
 PROTO_SRCS := $(wildcard proto/*/*.c)
 SMCR_SRCS := $(wildcard daemon/smcr/*.c)
-SMBD_SRCS := $(wildcard daemon/smbdirect/*.c)
+SMBD_SRCS := $(wildcard daemon/smbdirect/*.c daemon/smbgate/*.c)
 RNIC_SRCS := $(wildcard daemon/rnic/*.c daemon/rnic/*/*.c)
 DAEMON_SRCS := $(wildcard daemon/rendezvous/*.c daemon/clients/*.c daemon/conns/*.c daemon/host/*.c \
 	daemon/control/*.c daemon/bus/*.c daemon/events/*.c daemon/fabric/*.c daemon/policy/*.c daemon/cm/*.c)

@@ -17,11 +17,12 @@ import tap  # noqa: E402
 # itself, which put all parts together.
 PROTO = (
     ("proto/smcr", "proto/path"),
-    ("proto/ipc", "proto/roce", "proto/ibcm", "proto/smbdirect"),
+    ("proto/ipc", "proto/roce", "proto/ibcm", "proto/smbdirect", "proto/smb2"),
     ("proto/capture",),
 )
 DAEMON = PROTO + (
     ("daemon/smcr", "daemon/smbdirect", "daemon/rnic", "daemon/rendezvous/bpf"),
+    ("daemon/smbgate",),
     ("daemon/host",),
     ("daemon/rendezvous",),
     ("daemon/policy", "daemon/fabric", "daemon/conns", "daemon/cm"),
