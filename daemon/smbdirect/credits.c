@@ -37,7 +37,7 @@ static uint32_t missing(const struct smbd *smbd)
 
 void smbd_refill(struct smbd *smbd)
 {
-	const uint32_t n = missing(smbd);
+	const uint32_t n = smbd->held ? 0 : missing(smbd);
 	if (n == 0)
 		return;
 	/* Only a receive that is posted is granted (SMBD-102, SMBD-106). */

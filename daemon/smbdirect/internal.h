@@ -44,6 +44,7 @@ struct smbd {
 	bool connected;
 	unsigned int depth; /* calls of the owner under way: sends wait until the outermost ends */
 	bool send_due;      /* the send routine has to run then */
+	bool held;          /* no receives are posted */
 	uint64_t now;
 
 	/* Sizes: what was configured, and is reduced by negotiation (SMBD-14, SMBD-21). */

@@ -149,6 +149,14 @@ void smbd_sent(struct smbd *smbd, uint64_t now)
 	leave(smbd);
 }
 
+void smbd_hold(struct smbd *smbd, bool hold, uint64_t now)
+{
+	enter(smbd, now);
+	smbd->send_due = smbd->held && !hold; /* grants wait, and are due now */
+	smbd->held = hold;
+	leave(smbd);
+}
+
 void smbd_lost(struct smbd *smbd, uint64_t now)
 {
 	enter(smbd, now);

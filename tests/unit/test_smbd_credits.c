@@ -266,6 +266,24 @@ static void the_last_credit_waits_without_a_receive(void **state)
 	PROVES("SMBD-91 SMBD-99 SMBD-100");
 }
 
+static void a_held_connection_grants_nothing(void **state)
+{
+	(void)state;
+	struct smbdfix fix;
+	smbdfix_establish(&fix, &smbdfix_config, SMBD_PASSIVE, 10, 10);
+	smbd_hold(fix.smbd, true, fix.now);
+	for (int i = 0; i < 9; i++)
+		get_payload(&fix, 10, 0);
+	assert_int_equal(fix.posted, 0);
+	assert_true(smbdfix_is_silent(&fix));
+	smbd_hold(fix.smbd, true, fix.now);
+	assert_int_equal(fix.posted, 0);
+	smbd_hold(fix.smbd, false, fix.now);
+	assert_int_equal(fix.posted, 10);
+	assert_int_equal(smbdfix_next_data(&fix).credits_granted, 10);
+	smbdfix_free(&fix);
+}
+
 /* ---- two sides */
 
 static void one_message_is_followed_by_one_at_most(void **state)
@@ -356,6 +374,7 @@ int main(void)
 		cmocka_unit_test(the_last_credit_goes_with_a_grant),
 		cmocka_unit_test(the_last_credit_gets_a_receive_beyond_the_target),
 		cmocka_unit_test(the_last_credit_waits_without_a_receive),
+		cmocka_unit_test(a_held_connection_grants_nothing),
 		cmocka_unit_test(one_message_is_followed_by_one_at_most),
 		cmocka_unit_test(random_traffic_arrives_and_ends),
 	};
