@@ -272,10 +272,11 @@ static void a_held_connection_grants_nothing(void **state)
 	struct smbdfix fix;
 	smbdfix_establish(&fix, &smbdfix_config, SMBD_PASSIVE, 10, 10);
 	smbd_hold(fix.smbd, true, fix.now);
-	for (int i = 0; i < 9; i++)
+	for (int i = 0; i < 10; i++)
 		get_payload(&fix, 10, 0);
 	assert_int_equal(fix.posted, 0);
-	assert_true(smbdfix_is_silent(&fix));
+	while (!smbdfix_is_silent(&fix)) /* what was posted before may be told */
+		assert_true(smbdfix_next_data(&fix).credits_granted <= 1);
 	smbd_hold(fix.smbd, true, fix.now);
 	assert_int_equal(fix.posted, 0);
 	smbd_hold(fix.smbd, false, fix.now);
