@@ -80,11 +80,6 @@ struct smbd {
 	struct smbd_view count; /* of which only the counters are used */
 };
 
-/* ---- config.c */
-
-/** Put defaults in the place of zeros. */
-void smbd_config_fill(struct smbd_config *config, enum smbd_role role);
-
 /* ---- transport.c */
 
 /** End the connection (SMBD-141). Only the first call counts. */

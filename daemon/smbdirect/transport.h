@@ -121,6 +121,9 @@ struct smbd_view {
  * storage) */
 int smbd_config_check(const struct smbd_config *config, const char **ret_why);
 
+/** Put defaults in the place of zeros. */
+void smbd_config_fill(struct smbd_config *config, enum smbd_role role);
+
 /**
  * Make a connection, and post its first receive.
  * @param role  SMBD_ACTIVE or SMBD_PASSIVE

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file memory.h
+ * Memory that is registered with the RNIC of one connection, in blocks that are used again: to
+ * register memory costs more than to copy it. Its sum is bounded for each connection, and for all.
+ */
+#ifndef SMCRD_SMBGATE_MEMORY_H
+#define SMCRD_SMBGATE_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/rnic/rnic.h"
+
+/** The largest block, which has to hold a whole SMB message. */
+#define BLOCK_MOST (17u << 20)
+
+enum block_use {
+	BLOCK_OWN,     /* own requests read and write it, the peer does not */
+	BLOCK_OFFERED, /* the peer may read and write what a token is given for */
+	BLOCK_USES,
+};
+
+/** What all connections may use together. */
+struct memory_budget {
+	size_t used, most; /* bytes */
+};
+
+struct memory;
+
+struct block {
+	uint8_t *bytes;
+	size_t size; /* at least what was asked for */
+	struct rnic_mr *mr;
+	enum block_use use;
+	unsigned int holders;
+	struct memory *memory;
+	struct block *next;
+};
+
+/** Memory of a protection domain. @param most  bytes of this connection */
+int memory_new(struct rnic_pd *pd, struct memory_budget *budget, size_t most,
+	       struct memory **ret_memory);
+/** Free it. Nobody may hold a block any more. NULL is allowed. */
+void memory_free(struct memory *memory);
+
+/** A block of at least `len` bytes, with one holder. Its bytes are those of earlier use.
+ * @return NULL: the bounds are reached, or there is no memory */
+struct block *block_get(struct memory *memory, enum block_use use, size_t len);
+void block_hold(struct block *block);
+/** A holder is done; NULL is allowed. */
+void block_put(struct block *block);
+/** Bytes of all blocks. */
+size_t memory_used(const struct memory *memory);
+
+#endif
