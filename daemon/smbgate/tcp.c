@@ -1,28 +1,36 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * A socket with events of its own, not a bufferevent: long messages are read straight into
+ * registered memory, and memory that was queued is given back when the side is freed, not later.
+ */
 #include "daemon/smbgate/tcp.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define LENGTH_LEN 4          /* a zero byte, and three with the length */
-#define LOW_WATER  (1u << 18) /* queued bytes at which `drained` is called */
-#define READ_MOST  (1u << 18) /* bytes that are kept of a message that has begun */
+#define LENGTH_LEN  4 /* a zero byte, and three with the length */
+#define STAGE_LEN   16384
+#define READ_BUDGET (1u << 20) /* bytes that are read before others get their turn */
 
 struct tcp_side {
 	const struct tcp_ops *ops;
 	void *ctx;
-	struct bufferevent *bev;
+	int fd;
+	struct event *readable, *writable;
+	struct evbuffer *out;
 	bool connecting, paused, finishing, ended;
-	size_t len;     /* of the message that comes */
-	uint8_t *bytes; /* where it goes; NULL: none has begun */
+
+	/* What was read and belongs to no message's memory yet. */
+	uint8_t stage[STAGE_LEN];
+	size_t staged, taken;
+	size_t len;     /* of the message that comes; 0: none has begun */
+	uint8_t *bytes; /* where it goes; NULL: there is no room for it yet */
 	size_t have;
-	bool waits; /* for room */
 };
 
 static void end(struct tcp_side *side, enum tcp_end end, int error)
@@ -30,72 +38,130 @@ static void end(struct tcp_side *side, enum tcp_end end, int error)
 	if (side->ended)
 		return;
 	side->ended = true;
-	bufferevent_disable(side->bev, EV_READ | EV_WRITE);
+	event_del(side->readable);
+	event_del(side->writable);
 	side->ops->ended(side->ctx, end, error);
 }
 
 /* ---- reading */
 
-/* The length of the next message. @return false: it is not there yet, or cannot be */
-static bool begin_message(struct tcp_side *side, struct evbuffer *in)
+/* Read into `to`. @return bytes; 0: nothing there now, or the end was told */
+static size_t read_some(struct tcp_side *side, uint8_t *to, size_t len)
 {
-	uint8_t length[LENGTH_LEN];
-	if (!side->waits) {
-		if (evbuffer_get_length(in) < LENGTH_LEN)
-			return false;
-		evbuffer_remove(in, length, sizeof(length));
-		side->len = (size_t)length[1] << 16 | (size_t)length[2] << 8 | length[3];
-		if (length[0] != 0 || side->len == 0 || side->len > TCP_MESSAGE_MOST) {
-			end(side, TCP_END_BAD_DATA, EBADMSG);
-			return false;
-		}
-	}
-	side->have = 0;
-	side->bytes = side->ops->room(side->ctx, side->len);
-	side->waits = !side->bytes;
-	if (side->waits)
-		tcp_side_pause(side);
-	return !side->waits;
-}
-
-/* @return whether a whole message was told */
-static bool read_message(struct tcp_side *side, struct evbuffer *in)
-{
-	if (!side->bytes && !begin_message(side, in))
-		return false;
-	int n = evbuffer_remove(in, side->bytes + side->have, side->len - side->have);
+	ssize_t n = recv(side->fd, to, len, 0);
 	if (n > 0)
-		side->have += (size_t)n;
-	if (side->have < side->len)
-		return false;
-	side->bytes = NULL;
-	side->ops->message(side->ctx, side->len);
-	return true;
+		return (size_t)n;
+	if (n == 0)
+		end(side, TCP_END_CLOSED, 0);
+	else if (errno != EAGAIN && errno != EINTR)
+		end(side, TCP_END_RESET, errno);
+	return 0;
 }
 
-static void on_read(struct bufferevent *bev, void *arg)
+static size_t left_in_stage(const struct tcp_side *side)
+{
+	return side->staged - side->taken;
+}
+
+/* Fill the stage. @return false: nothing there now */
+static bool fill_stage(struct tcp_side *side)
+{
+	memmove(side->stage, side->stage + side->taken, left_in_stage(side));
+	side->staged -= side->taken;
+	side->taken = 0;
+	size_t n = read_some(side, side->stage + side->staged, STAGE_LEN - side->staged);
+	side->staged += n;
+	return n > 0;
+}
+
+/* Learn the length of the next message. @return false: it is not there yet, or cannot be */
+static bool begin_message(struct tcp_side *side)
+{
+	while (left_in_stage(side) < LENGTH_LEN) {
+		if (!fill_stage(side))
+			return false;
+	}
+	const uint8_t *length = side->stage + side->taken;
+	side->taken += LENGTH_LEN;
+	side->len = (size_t)length[1] << 16 | (size_t)length[2] << 8 | length[3];
+	side->have = 0;
+	if (length[0] == 0 && side->len > 0 && side->len <= TCP_MESSAGE_MOST)
+		return true;
+	end(side, TCP_END_BAD_DATA, EBADMSG);
+	return false;
+}
+
+/* Bytes of the message that are in the stage; then straight from the socket. @return false: nothing
+ * there now */
+static bool read_body(struct tcp_side *side)
+{
+	size_t left = side->len - side->have;
+	size_t n = left_in_stage(side) < left ? left_in_stage(side) : left;
+	if (n > 0) {
+		memcpy(side->bytes + side->have, side->stage + side->taken, n);
+		side->taken += n;
+	} else {
+		n = read_some(side, side->bytes + side->have, left);
+	}
+	side->have += n;
+	return n > 0;
+}
+
+/* Go on with the message that comes. @return bytes of a message that was told; 0: nothing more can
+ * be done now */
+static size_t read_message(struct tcp_side *side)
+{
+	if (side->len == 0 && !begin_message(side))
+		return 0;
+	if (!side->bytes) {
+		side->bytes = side->ops->room(side->ctx, side->len);
+		if (!side->bytes)
+			tcp_side_pause(side);
+	}
+	while (side->bytes && side->have < side->len) {
+		if (!read_body(side))
+			return 0;
+	}
+	if (!side->bytes)
+		return 0;
+	const size_t len = side->len;
+	side->len = 0;
+	side->bytes = NULL;
+	side->ops->message(side->ctx, len);
+	return len;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct tcp_side *side = arg;
-	struct evbuffer *in = bufferevent_get_input(bev);
-	while (!side->paused && !side->ended && read_message(side, in))
-		;
+	size_t budget = READ_BUDGET;
+	(void)fd;
+	(void)what;
+	while (!side->paused && !side->ended) {
+		size_t n = read_message(side);
+		if (n == 0)
+			return;
+		if (n >= budget) { /* the stage may hold more, which no event would tell */
+			event_active(side->readable, EV_READ, 0);
+			return;
+		}
+		budget -= n;
+	}
 }
 
 void tcp_side_pause(struct tcp_side *side)
 {
 	side->paused = true;
-	bufferevent_disable(side->bev, EV_READ);
+	event_del(side->readable);
 }
 
 void tcp_side_resume(struct tcp_side *side)
 {
-	if (side->ended || side->finishing || !side->paused)
+	if (side->ended || side->finishing || side->connecting || !side->paused)
 		return;
 	side->paused = false;
-	bufferevent_enable(side->bev, EV_READ);
-	/* What has come already tells of itself no more. */
-	bufferevent_trigger(side->bev, EV_READ,
-			    BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+	event_add(side->readable, NULL);
+	event_active(side->readable, EV_READ, 0); /* for what is in the stage */
 }
 
 /* ---- writing */
@@ -109,9 +175,19 @@ int tcp_side_begin(struct tcp_side *side, size_t len)
 	return tcp_side_add(side, length, sizeof(length));
 }
 
+/* Something was queued: it leaves from the event loop. */
+static void queued(struct tcp_side *side)
+{
+	if (!side->ended && !side->connecting)
+		event_add(side->writable, NULL);
+}
+
 int tcp_side_add(struct tcp_side *side, const void *bytes, size_t len)
 {
-	return bufferevent_write(side->bev, bytes, len) ? -ENOMEM : 0;
+	if (evbuffer_add(side->out, bytes, len))
+		return -ENOMEM;
+	queued(side);
+	return 0;
 }
 
 struct done {
@@ -132,82 +208,95 @@ int tcp_side_add_memory(struct tcp_side *side, const void *bytes, size_t len, vo
 			void *arg)
 {
 	struct done *done = malloc(sizeof(*done));
-	if (done) {
+	if (done)
 		*done = (struct done){ fn, arg };
-		if (evbuffer_add_reference(bufferevent_get_output(side->bev), bytes, len, on_done,
-					   done) == 0)
-			return 0;
+	if (!done || evbuffer_add_reference(side->out, bytes, len, on_done, done)) {
 		free(done);
+		fn(arg);
+		return -ENOMEM;
 	}
-	fn(arg);
-	return -ENOMEM;
+	queued(side);
+	return 0;
 }
 
 size_t tcp_side_queued(const struct tcp_side *side)
 {
-	return evbuffer_get_length(bufferevent_get_output(side->bev));
+	return evbuffer_get_length(side->out);
 }
 
-static void on_write(struct bufferevent *bev, void *arg)
+static void write_some(struct tcp_side *side)
+{
+	if (tcp_side_queued(side) > 0 && evbuffer_write(side->out, side->fd) < 0 &&
+	    errno != EAGAIN && errno != EINTR) {
+		end(side, TCP_END_RESET, errno);
+		return;
+	}
+	if (tcp_side_queued(side) > 0)
+		event_add(side->writable, NULL);
+	else if (side->finishing)
+		end(side, TCP_END_CLOSED, 0);
+	if (!side->ended)
+		side->ops->drained(side->ctx);
+}
+
+static void connect_done(struct tcp_side *side, bool timeout)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+	if (timeout)
+		error = ETIMEDOUT;
+	else if (getsockopt(side->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+		error = errno;
+	if (error) {
+		end(side, TCP_END_REFUSED, error);
+		return;
+	}
+	side->connecting = false;
+	if (tcp_side_queued(side) > 0)
+		event_add(side->writable, NULL);
+	side->ops->connected(side->ctx);
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
 	struct tcp_side *side = arg;
-	if (side->ended)
-		return;
-	if (side->finishing && evbuffer_get_length(bufferevent_get_output(bev)) == 0)
-		end(side, TCP_END_CLOSED, 0);
+	(void)fd;
+	if (side->connecting)
+		connect_done(side, what & EV_TIMEOUT);
 	else
-		side->ops->drained(side->ctx);
+		write_some(side);
 }
 
 void tcp_side_finish(struct tcp_side *side)
 {
+	if (side->ended)
+		return;
 	side->finishing = true;
 	tcp_side_pause(side);
-	bufferevent_setwatermark(side->bev, EV_WRITE, 0, 0);
-	bufferevent_trigger(side->bev, EV_WRITE, BEV_TRIG_DEFER_CALLBACKS);
+	event_active(side->writable, EV_WRITE, 0);
 }
 
 /* ---- life */
-
-static void on_event(struct bufferevent *bev, short what, void *arg)
-{
-	struct tcp_side *side = arg;
-	const int error = EVUTIL_SOCKET_ERROR();
-	(void)bev;
-	if (side->ended)
-		return;
-	if (what & BEV_EVENT_CONNECTED) {
-		side->connecting = false;
-		bufferevent_set_timeouts(side->bev, NULL, NULL);
-		side->ops->connected(side->ctx);
-	} else if (what & BEV_EVENT_TIMEOUT) {
-		end(side, TCP_END_REFUSED, ETIMEDOUT);
-	} else if (what & BEV_EVENT_EOF) {
-		end(side, TCP_END_CLOSED, 0);
-	} else if (what & BEV_EVENT_ERROR) {
-		end(side, side->connecting ? TCP_END_REFUSED : TCP_END_RESET, error);
-	}
-}
 
 static int side_new(struct event_base *base, int fd, const struct tcp_ops *ops, void *ctx,
 		    struct tcp_side **ret_side)
 {
 	struct tcp_side *side = calloc(1, sizeof(*side));
-	if (!side)
-		return -ENOMEM;
-	*side = (struct tcp_side){ .ops = ops, .ctx = ctx, .paused = true };
-	/* Deferred: no callback inside a call of the user. */
-	side->bev =
-		bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
-	if (!side->bev) {
-		free(side);
+	if (!side) {
+		close(fd);
 		return -ENOMEM;
 	}
-	bufferevent_setcb(side->bev, on_read, on_write, on_event, side);
-	bufferevent_setwatermark(side->bev, EV_READ, 0, READ_MOST);
-	bufferevent_setwatermark(side->bev, EV_WRITE, LOW_WATER, 0);
-	bufferevent_disable(side->bev, EV_READ);
-	bufferevent_enable(side->bev, EV_WRITE);
+	side->ops = ops;
+	side->ctx = ctx;
+	side->fd = fd;
+	side->paused = true;
+	side->out = evbuffer_new();
+	side->readable = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, side);
+	side->writable = event_new(base, fd, EV_WRITE, on_writable, side);
+	if (!side->out || !side->readable || !side->writable) {
+		tcp_side_free(side, true);
+		return -ENOMEM;
+	}
 	*ret_side = side;
 	return 0;
 }
@@ -226,36 +315,33 @@ int tcp_side_connect(struct event_base *base, const struct sockaddr *addr, sockl
 {
 	const struct timeval timeout = { .tv_sec = timeout_ms / 1000,
 					 .tv_usec = timeout_ms % 1000 * 1000 };
-	struct tcp_side *side;
 	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	int error = side_new(base, fd, ops, ctx, &side);
-	if (error) {
+	set_options(fd);
+	/* A Unix socket whose server is busy gives EAGAIN, and cannot be waited for. */
+	if (connect(fd, addr, len) < 0 && errno != EINPROGRESS) {
+		int error = -errno;
 		close(fd);
 		return error;
 	}
-	set_options(fd);
-	side->connecting = true;
-	bufferevent_set_timeouts(side->bev, NULL, &timeout);
-	/* An error comes by on_event(). */
-	bufferevent_socket_connect(side->bev, addr, (int)len);
-	*ret_side = side;
+	int error = side_new(base, fd, ops, ctx, ret_side);
+	if (error)
+		return error;
+	(*ret_side)->connecting = true;
+	event_add((*ret_side)->writable, &timeout);
 	return 0;
 }
 
 int tcp_side_adopt(struct event_base *base, int fd, const struct tcp_ops *ops, void *ctx,
 		   struct tcp_side **ret_side)
 {
-	int error = evutil_make_socket_nonblocking(fd) < 0 ? -errno : 0;
-	if (!error)
-		error = side_new(base, fd, ops, ctx, ret_side);
-	if (error) {
+	if (evutil_make_socket_nonblocking(fd) < 0) {
 		close(fd);
-		return error;
+		return -EINVAL;
 	}
 	set_options(fd);
-	return 0;
+	return side_new(base, fd, ops, ctx, ret_side);
 }
 
 void tcp_side_free(struct tcp_side *side, bool reset)
@@ -263,11 +349,14 @@ void tcp_side_free(struct tcp_side *side, bool reset)
 	const struct linger hard = { .l_onoff = 1 };
 	if (!side)
 		return;
-	if (reset || tcp_side_queued(side) > 0)
-		setsockopt(bufferevent_getfd(side->bev), SOL_SOCKET, SO_LINGER, &hard,
-			   sizeof(hard));
-	/* The memory that was queued is given back at once: its owner may go now. */
-	evbuffer_drain(bufferevent_get_output(side->bev), tcp_side_queued(side));
-	bufferevent_free(side->bev);
+	if (reset || (side->out && tcp_side_queued(side) > 0))
+		setsockopt(side->fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+	if (side->readable)
+		event_free(side->readable);
+	if (side->writable)
+		event_free(side->writable);
+	if (side->out)
+		evbuffer_free(side->out);
+	close(side->fd);
 	free(side);
 }
