@@ -671,6 +671,13 @@ struct block *rdma_block(struct rdma *rdma, enum block_use use, size_t len)
 	return block_get(rdma->memory, use, len);
 }
 
+bool rdma_is_idle(const struct rdma *rdma)
+{
+	struct smbd_view view;
+	smbd_get_view(rdma->smbd, &view);
+	return view.queued_bytes == 0 && !rdma->waiting && rdma->first == rdma->next;
+}
+
 void rdma_get_view(const struct rdma *rdma, struct smbd_view *ret_view)
 {
 	smbd_get_view(rdma->smbd, ret_view);

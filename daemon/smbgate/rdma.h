@@ -102,6 +102,8 @@ int rdma_offer(struct rdma *rdma, struct block *block, size_t at, uint32_t len, 
 /** Take it back: the peer cannot reach the memory any more (SMBD-148). */
 void rdma_offer_end(struct rdma_offer *offer);
 
+/** Has everything that was asked for arrived at the peer? */
+bool rdma_is_idle(const struct rdma *rdma);
 void rdma_get_view(const struct rdma *rdma, struct smbd_view *ret_view);
 /** Payload bytes by RDMA READ and WRITE of this side. */
 void rdma_get_bytes(const struct rdma *rdma, uint64_t *ret_read, uint64_t *ret_written);

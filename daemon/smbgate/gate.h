@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file gate.h
+ * The gateway between SMB over TCP and SMB Direct, for programs that only know TCP.
+ *
+ * Server side: clients of SMB Direct reach an SMB server that listens on TCP. Client side: programs
+ * connect to an address of this host, and reach a server of SMB Direct. Neither changes what the
+ * two agree on; RDMA channels are translated (serve.h, offer.h).
+ *
+ * Threads: the event loop's.
+ */
+#ifndef SMCRD_SMBGATE_GATE_H
+#define SMCRD_SMBGATE_GATE_H
+
+#include <event2/event.h>
+#include <sys/socket.h>
+
+#include "daemon/cm/cm.h"
+#include "daemon/smbdirect/transport.h"
+
+struct smbgate;
+
+#define SMBGATE_OFFERS_MOST 16
+#define SMBGATE_PORTS       2
+#define SMBGATE_TEXT_LEN    256
+
+/** A TCP address of this host, and the server of SMB Direct behind it. */
+struct smbgate_offer {
+	struct sockaddr_storage listen;
+	socklen_t listen_len;
+	struct cm_addr peer;
+};
+
+/** 0 of a number: the default in brackets. */
+struct smbgate_config {
+	bool serve;                     /* the server side is on */
+	struct sockaddr_storage server; /* of SMB: TCP or a Unix socket */
+	socklen_t server_len;
+	/** Ports of RDMA. Clients try 5445 first, older ones 445 (SMBD-6). */
+	uint16_t ports[SMBGATE_PORTS];
+	struct smbgate_offer offers[SMBGATE_OFFERS_MOST];
+	size_t num_offers;
+	struct smbd_config smbd;
+	unsigned int conns;          /* connections at a time (256) */
+	unsigned int conns_per_peer; /* of these, of one peer of the server side (64) */
+	size_t memory;               /* bytes of registered memory of all (512 MiB) */
+	size_t memory_per_conn;      /* and of one connection (64 MiB) */
+};
+
+struct smbgate_params {
+	struct event_base *base;
+	struct cm *cm;
+	/** For operators: a connection has begun or ended, or something cannot be done. */
+	void (*told)(void *ctx, bool warning, const char *text);
+	void *ctx;
+};
+
+int smbgate_new(const struct smbgate_params *params, struct smbgate **ret_gate);
+/** Free it, with all connections. NULL is allowed. */
+void smbgate_free(struct smbgate *gate);
+/**
+ * Listen as this configuration says. Connections that are there stay.
+ * @return 0; a negative errno with a sentence: some listener could not be made, the others are
+ */
+int smbgate_configure(struct smbgate *gate, const struct smbgate_config *config,
+		      char ret_error[SMBGATE_TEXT_LEN]);
+
+enum smbgate_state {
+	SMBGATE_CONNECTING,  /* one of the two sides is not there */
+	SMBGATE_NEGOTIATING, /* both are there, SMB Direct is not established */
+	SMBGATE_OPEN,
+	SMBGATE_DRAINING, /* the TCP side has ended, the last messages leave */
+	SMBGATE_ENDED,
+};
+
+/** A connection as operators see it. Those that have ended are kept for a while. */
+struct smbgate_view {
+	uint64_t number;
+	enum smbgate_state state;
+	bool serves; /* server side */
+	char rnic[RNIC_NAME_LEN];
+	struct cm_addr local, peer;
+	char user[64]; /* the TCP side: "127.0.0.1:445" */
+	struct smbd_view smbd;
+	uint64_t rdma_read, rdma_written; /* bytes of this side's requests */
+	uint64_t rdma_offered;            /* bytes that the peer has moved by its requests */
+	uint64_t channels_served, channels_refused;
+	uint64_t age_us;
+	char why[SMBGATE_TEXT_LEN]; /* it has ended */
+};
+
+/** Newest first, ended ones behind the others. @param fn  false: no more */
+void smbgate_each(struct smbgate *gate, bool (*fn)(void *arg, const struct smbgate_view *view),
+		  void *arg);
+/** End a connection. @return 0; -ENOENT */
+int smbgate_disconnect(struct smbgate *gate, uint64_t number);
+const char *smbgate_state_name(enum smbgate_state state);
+
+#endif
