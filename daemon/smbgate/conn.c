@@ -321,8 +321,8 @@ static void on_serve_cm(void *ctx, struct cm_conn *cm, const struct cm_event *ev
 		conn->state = SMBGATE_NEGOTIATING;
 		rdma_connected(conn->rdma);
 	} else if (event->type == CM_ENDED) {
-		rdma_disconnected(conn->rdma);
 		conn_end(conn, event->end != CM_END_PEER_DISCONNECTED, event->text);
+		rdma_disconnected(conn->rdma);
 	}
 }
 
@@ -390,8 +390,8 @@ static void on_offer_cm(void *ctx, struct cm_conn *cm, const struct cm_event *ev
 		try_next_port(conn);
 		return;
 	}
-	rdma_disconnected(conn->rdma);
 	conn_end(conn, event->end != CM_END_PEER_DISCONNECTED, event->text);
+	rdma_disconnected(conn->rdma);
 }
 
 static void try_next_port(struct gate_conn *conn)
