@@ -15,7 +15,7 @@
 
 /* ---- the end */
 
-void conn_end(struct gate_conn *conn, bool reset, const char *why)
+void gate_conn_end(struct gate_conn *conn, bool reset, const char *why)
 {
 	if (conn->state == SMBGATE_ENDED)
 		return;
@@ -25,17 +25,17 @@ void conn_end(struct gate_conn *conn, bool reset, const char *why)
 	event_active(conn->reap, EV_TIMEOUT, 0);
 }
 
-void conn_free(struct gate_conn *conn)
+void gate_conn_free(struct gate_conn *conn)
 {
 	struct smbgate *gate = conn->gate;
 	DL_DELETE(gate->conns, conn);
 	gate->num_conns--;
-	conn_get_view(conn, &gate->history[gate->num_history++ % GATE_HISTORY]);
+	gate_conn_get_view(conn, &gate->history[gate->num_history++ % GATE_HISTORY]);
 	tcp_side_free(conn->tcp, conn->reset);
 	block_put(conn->block);
 	free(conn->plain);
-	conn_serve_free(conn);
-	conn_offer_free(conn);
+	gate_conn_serve_free(conn);
+	gate_conn_offer_free(conn);
 	if (conn->cm)
 		cm_conn_free(conn->cm);
 	rdma_free(conn->rdma);
@@ -50,7 +50,7 @@ static void on_reap(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	gate_tell(conn, conn->reset, conn->why);
-	conn_free(conn);
+	gate_conn_free(conn);
 }
 
 static void on_patience(evutil_socket_t fd, short what, void *arg)
@@ -58,9 +58,10 @@ static void on_patience(evutil_socket_t fd, short what, void *arg)
 	struct gate_conn *conn = arg;
 	(void)fd;
 	(void)what;
-	conn_end(conn, true,
-		 conn->state == SMBGATE_DRAINING ? "the peer did not take the last messages in time"
-						 : "it was not established in time");
+	gate_conn_end(conn, true,
+		      conn->state == SMBGATE_DRAINING
+			      ? "the peer did not take the last messages in time"
+			      : "it was not established in time");
 }
 
 /* The TCP side has ended in order: what it has sent still goes to the peer. */
@@ -68,7 +69,7 @@ static void drain(struct gate_conn *conn)
 {
 	const struct timeval most = { .tv_sec = DRAIN_SECONDS };
 	if (conn->state != SMBGATE_OPEN || rdma_is_idle(conn->rdma)) {
-		conn_end(conn, false, "the TCP side has closed");
+		gate_conn_end(conn, false, "the TCP side has closed");
 		return;
 	}
 	conn->state = SMBGATE_DRAINING;
@@ -82,25 +83,25 @@ static bool is_open(const struct gate_conn *conn)
 	return conn->state == SMBGATE_OPEN;
 }
 
-void conn_send(struct gate_conn *conn, uint8_t *data, size_t len, const uint32_t *token)
+void gate_conn_send(struct gate_conn *conn, uint8_t *data, size_t len, const uint32_t *token)
 {
 	int error = is_open(conn) ? rdma_send(conn->rdma, data, len, token) : -ENOTCONN;
 	if (!error)
 		return;
 	free(data);
-	conn_end(conn, true,
-		 error == -EMSGSIZE ? "a message is longer than the peer takes"
-				    : "a message cannot be sent");
+	gate_conn_end(conn, true,
+		      error == -EMSGSIZE ? "a message is longer than the peer takes"
+					 : "a message cannot be sent");
 }
 
 /* No byte may be missing in a stream: if one cannot be queued, the connection ends. */
 static void check_queued(struct gate_conn *conn, int error)
 {
 	if (error)
-		conn_end(conn, true, "there is no memory for a message");
+		gate_conn_end(conn, true, "there is no memory for a message");
 }
 
-void conn_write(struct gate_conn *conn, const uint8_t *data, size_t len)
+void gate_conn_write(struct gate_conn *conn, const uint8_t *data, size_t len)
 {
 	int error = tcp_side_begin(conn->tcp, len);
 	check_queued(conn, error ? error : tcp_side_add(conn->tcp, data, len));
@@ -112,8 +113,8 @@ static void put_block(void *arg)
 	block_put(block);
 }
 
-void conn_write_block(struct gate_conn *conn, const uint8_t *head, size_t head_len,
-		      struct block *block, size_t at, size_t len)
+void gate_conn_write_block(struct gate_conn *conn, const uint8_t *head, size_t head_len,
+			   struct block *block, size_t at, size_t len)
 {
 	int error = tcp_side_begin(conn->tcp, head_len + len);
 	if (!error && head_len > 0)
@@ -125,7 +126,7 @@ void conn_write_block(struct gate_conn *conn, const uint8_t *head, size_t head_l
 	check_queued(conn, error);
 }
 
-void conn_balance(struct gate_conn *conn, bool hungry)
+void gate_conn_balance(struct gate_conn *conn, bool hungry)
 {
 	const bool hold = hungry || tcp_side_queued(conn->tcp) > CONN_QUEUE_MOST;
 	if (hold == conn->held || !is_open(conn))
@@ -134,7 +135,7 @@ void conn_balance(struct gate_conn *conn, bool hungry)
 	rdma_hold(conn->rdma, hold);
 }
 
-bool conn_takes_more(const struct gate_conn *conn)
+bool gate_conn_takes_more(const struct gate_conn *conn)
 {
 	struct smbd_view view;
 	rdma_get_view(conn->rdma, &view);
@@ -145,12 +146,12 @@ bool conn_takes_more(const struct gate_conn *conn)
 static void go_on(struct gate_conn *conn)
 {
 	if (conn->serves)
-		conn_serve_go_on(conn);
+		gate_conn_serve_go_on(conn);
 	else
-		conn_offer_go_on(conn);
+		gate_conn_offer_go_on(conn);
 	if (conn->state == SMBGATE_DRAINING && rdma_is_idle(conn->rdma))
-		conn_end(conn, false, "the TCP side has closed");
-	if (conn_takes_more(conn))
+		gate_conn_end(conn, false, "the TCP side has closed");
+	if (gate_conn_takes_more(conn))
 		tcp_side_resume(conn->tcp);
 }
 
@@ -159,19 +160,19 @@ static void go_on(struct gate_conn *conn)
 static uint8_t *on_tcp_room(void *ctx, size_t len)
 {
 	struct gate_conn *conn = ctx;
-	if (!conn_takes_more(conn))
+	if (!gate_conn_takes_more(conn))
 		return NULL;
-	return conn->serves ? conn_serve_room(conn, len) : conn_offer_room(conn, len);
+	return conn->serves ? gate_conn_serve_room(conn, len) : gate_conn_offer_room(conn, len);
 }
 
 static void on_tcp_message(void *ctx, size_t len)
 {
 	struct gate_conn *conn = ctx;
 	if (conn->serves)
-		conn_serve_from_tcp(conn, len);
+		gate_conn_serve_from_tcp(conn, len);
 	else
-		conn_offer_from_tcp(conn, len);
-	if (!conn_takes_more(conn) && conn->state != SMBGATE_ENDED)
+		gate_conn_offer_from_tcp(conn, len);
+	if (!gate_conn_takes_more(conn) && conn->state != SMBGATE_ENDED)
 		tcp_side_pause(conn->tcp);
 }
 
@@ -196,7 +197,7 @@ static void on_tcp_ended(void *ctx, enum tcp_end end, int error)
 		break;
 	case TCP_END_MEMORY: snprintf(why, sizeof(why), "there is no memory"); break;
 	}
-	conn_end(conn, true, why);
+	gate_conn_end(conn, true, why);
 }
 
 /* ---- the RDMA side */
@@ -204,8 +205,8 @@ static void on_tcp_ended(void *ctx, enum tcp_end end, int error)
 static void on_rdma_established(void *ctx)
 {
 	struct gate_conn *conn = ctx;
-	if (!(conn->serves ? conn_serve_begin(conn) : conn_offer_begin(conn))) {
-		conn_end(conn, true, "there is no memory");
+	if (!(conn->serves ? gate_conn_serve_begin(conn) : gate_conn_offer_begin(conn))) {
+		gate_conn_end(conn, true, "there is no memory");
 		return;
 	}
 	conn->state = SMBGATE_OPEN;
@@ -221,16 +222,16 @@ static void on_rdma_message(void *ctx, const uint8_t *data, size_t len, const ui
 	if (conn->state != SMBGATE_OPEN)
 		return;
 	if (conn->serves)
-		conn_serve_from_rdma(conn, data, len);
+		gate_conn_serve_from_rdma(conn, data, len);
 	else
-		conn_offer_from_rdma(conn, data, len);
+		gate_conn_offer_from_rdma(conn, data, len);
 }
 
 static void on_rdma_transferred(void *ctx, void *tag)
 {
 	struct gate_conn *conn = ctx;
 	if (tag)
-		conn_serve_fetched(conn, tag);
+		gate_conn_serve_fetched(conn, tag);
 }
 
 static void on_rdma_room(void *ctx)
@@ -241,7 +242,8 @@ static void on_rdma_room(void *ctx)
 static void on_rdma_ended(void *ctx, enum smbd_end end)
 {
 	struct gate_conn *conn = ctx;
-	conn_end(conn, end != SMBD_END_LOST || conn->state != SMBGATE_OPEN, smbd_end_text(end));
+	gate_conn_end(conn, end != SMBD_END_LOST || conn->state != SMBGATE_OPEN,
+		      smbd_end_text(end));
 }
 
 static const struct tcp_ops tcp_ops_serve, tcp_ops_offer;
@@ -255,7 +257,7 @@ static const struct rdma_ops rdma_ops = {
 
 /* ---- the beginning */
 
-static struct gate_conn *conn_new(struct smbgate *gate, bool serves)
+static struct gate_conn *gate_conn_new(struct smbgate *gate, bool serves)
 {
 	const struct timeval most = { .tv_sec = OPEN_SECONDS };
 	struct gate_conn *conn = calloc(1, sizeof(*conn));
@@ -321,7 +323,7 @@ static void on_serve_cm(void *ctx, struct cm_conn *cm, const struct cm_event *ev
 		conn->state = SMBGATE_NEGOTIATING;
 		rdma_connected(conn->rdma);
 	} else if (event->type == CM_ENDED) {
-		conn_end(conn, event->end != CM_END_PEER_DISCONNECTED, event->text);
+		gate_conn_end(conn, event->end != CM_END_PEER_DISCONNECTED, event->text);
 		rdma_disconnected(conn->rdma);
 	}
 }
@@ -332,13 +334,13 @@ static void on_serve_tcp_connected(void *ctx)
 	char error[CM_ERROR_LEN];
 	struct rnic *rnic = cm_conn_rnic(conn->cm);
 	if (make_rdma(conn, rnic, error) < 0) {
-		conn_end(conn, true, error);
+		gate_conn_end(conn, true, error);
 		return;
 	}
 	const struct cm_offer offer = make_offer(conn, rnic);
 	if (cm_accept(conn->cm, rdma_qp(conn->rdma), &offer, RETRY_MS, on_serve_cm, conn, error) <
 	    0)
-		conn_end(conn, true, error);
+		gate_conn_end(conn, true, error);
 }
 
 static const struct tcp_ops tcp_ops_serve = {
@@ -349,9 +351,9 @@ static const struct tcp_ops tcp_ops_serve = {
 	.ended = on_tcp_ended,
 };
 
-void conn_serve_request(struct smbgate *gate, struct cm_conn *cm)
+void gate_conn_serve_request(struct smbgate *gate, struct cm_conn *cm)
 {
-	struct gate_conn *conn = conn_new(gate, true);
+	struct gate_conn *conn = gate_conn_new(gate, true);
 	if (!conn) {
 		cm_reject(cm, NULL, 0);
 		return;
@@ -390,7 +392,7 @@ static void on_offer_cm(void *ctx, struct cm_conn *cm, const struct cm_event *ev
 		try_next_port(conn);
 		return;
 	}
-	conn_end(conn, event->end != CM_END_PEER_DISCONNECTED, event->text);
+	gate_conn_end(conn, event->end != CM_END_PEER_DISCONNECTED, event->text);
 	rdma_disconnected(conn->rdma);
 }
 
@@ -415,7 +417,7 @@ static void try_next_port(struct gate_conn *conn)
 		failed = cm_connect(conn->gate->params.cm, &params, &conn->cm, error);
 	}
 	if (failed)
-		conn_end(conn, true, error);
+		gate_conn_end(conn, true, error);
 }
 
 static void on_offer_tcp_connected(void *ctx)
@@ -431,9 +433,9 @@ static const struct tcp_ops tcp_ops_offer = {
 	.ended = on_tcp_ended,
 };
 
-void conn_offer_socket(struct smbgate *gate, const struct smbgate_offer *offer, int fd)
+void gate_conn_offer_socket(struct smbgate *gate, const struct smbgate_offer *offer, int fd)
 {
-	struct gate_conn *conn = conn_new(gate, false);
+	struct gate_conn *conn = gate_conn_new(gate, false);
 	if (!conn) {
 		evutil_closesocket(fd);
 		return;
@@ -450,7 +452,7 @@ void conn_offer_socket(struct smbgate *gate, const struct smbgate_offer *offer, 
 		conn->ports[conn->num_ports++] = 445;
 	}
 	if (tcp_side_adopt(gate->params.base, fd, &tcp_ops_offer, conn, &conn->tcp) < 0) {
-		conn_end(conn, true, "there is no memory");
+		gate_conn_end(conn, true, "there is no memory");
 		return;
 	}
 	try_next_port(conn);

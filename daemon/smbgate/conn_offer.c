@@ -18,7 +18,7 @@ struct conn_memory {
 	uint32_t length;
 };
 
-bool conn_offer_begin(struct gate_conn *conn)
+bool gate_conn_offer_begin(struct gate_conn *conn)
 {
 	struct smbd_view view;
 	rdma_get_view(conn->rdma, &view);
@@ -38,14 +38,14 @@ static void release(void *ctx, void *arg)
 	free(memory);
 }
 
-void conn_offer_free(struct gate_conn *conn)
+void gate_conn_offer_free(struct gate_conn *conn)
 {
 	offer_free(conn->offer, release, NULL);
 }
 
 /* ---- requests */
 
-uint8_t *conn_offer_room(struct gate_conn *conn, size_t len)
+uint8_t *gate_conn_offer_room(struct gate_conn *conn, size_t len)
 {
 	if (len >= LEAST_OFFERED) {
 		conn->block = rdma_block(conn->rdma, BLOCK_OFFERED, len);
@@ -72,14 +72,14 @@ static void pass(struct gate_conn *conn, size_t len)
 {
 	uint8_t *copy = conn->plain ? conn->plain : malloc(len);
 	if (!copy) {
-		conn_end(conn, true, "there is no memory for a message");
+		gate_conn_end(conn, true, "there is no memory for a message");
 		return;
 	}
 	if (conn->block)
 		memcpy(copy, conn->block->bytes, len);
 	conn->plain = NULL;
 	message_done(conn);
-	conn_send(conn, copy, len, NULL);
+	gate_conn_send(conn, copy, len, NULL);
 }
 
 /* Memory with a token: for a WRITE the block with its message, for a READ another one.
@@ -121,11 +121,11 @@ static int offer(struct gate_conn *conn, const struct offer_plan *plan)
 	}
 	message_done(conn);
 	conn->channels_served++;
-	conn_send(conn, request, plan->len, NULL);
+	gate_conn_send(conn, request, plan->len, NULL);
 	return 0;
 }
 
-void conn_offer_from_tcp(struct gate_conn *conn, size_t len)
+void gate_conn_offer_from_tcp(struct gate_conn *conn, size_t len)
 {
 	struct offer_plan plan;
 	offer_request(conn->offer, message_bytes(conn), len, &plan);
@@ -140,16 +140,16 @@ void conn_offer_from_tcp(struct gate_conn *conn, size_t len)
 	if (conn->stalled)
 		tcp_side_pause(conn->tcp);
 	else if (error)
-		conn_end(conn, true, "there is no memory for a message");
+		gate_conn_end(conn, true, "there is no memory for a message");
 }
 
-void conn_offer_go_on(struct gate_conn *conn)
+void gate_conn_offer_go_on(struct gate_conn *conn)
 {
 	if (!conn->offer || conn->state == SMBGATE_ENDED)
 		return;
 	if (conn->stalled)
-		conn_offer_from_tcp(conn, conn->stalled_len);
-	conn_balance(conn, false);
+		gate_conn_offer_from_tcp(conn, conn->stalled_len);
+	gate_conn_balance(conn, false);
 }
 
 /* ---- responses */
@@ -164,14 +164,15 @@ static void give_answer(struct gate_conn *conn, const struct offer_answer *answe
 	rdma_offer_end(memory->offer); /* before anybody looks at the data */
 	free(memory);
 	conn->offered_bytes += answer->length;
-	conn_write_block(conn, head, sizeof(head), block, 0, answer->length);
+	gate_conn_write_block(conn, head, sizeof(head), block, 0, answer->length);
 }
 
-void conn_offer_from_rdma(struct gate_conn *conn, const uint8_t *data, size_t len)
+void gate_conn_offer_from_rdma(struct gate_conn *conn, const uint8_t *data, size_t len)
 {
 	struct offer_answer answer;
 	if (offer_response(conn->offer, data, len, &answer) < 0) {
-		conn_end(conn, true, "the server says that it has written more than asked for");
+		gate_conn_end(conn, true,
+			      "the server says that it has written more than asked for");
 		return;
 	}
 	if (answer.memory && answer.length > 0) {
@@ -179,7 +180,7 @@ void conn_offer_from_rdma(struct gate_conn *conn, const uint8_t *data, size_t le
 	} else {
 		if (answer.memory)
 			release(NULL, answer.memory);
-		conn_write(conn, data, len);
+		gate_conn_write(conn, data, len);
 	}
-	conn_balance(conn, false);
+	gate_conn_balance(conn, false);
 }

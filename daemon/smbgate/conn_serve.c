@@ -20,7 +20,7 @@ struct conn_message {
 	struct conn_message *prev, *next;
 };
 
-bool conn_serve_begin(struct gate_conn *conn)
+bool gate_conn_serve_begin(struct gate_conn *conn)
 {
 	struct smbd_view view;
 	rdma_get_view(conn->rdma, &view);
@@ -37,7 +37,7 @@ static void free_message(struct gate_conn *conn, struct conn_message *message)
 	free(message);
 }
 
-void conn_serve_free(struct gate_conn *conn)
+void gate_conn_serve_free(struct gate_conn *conn)
 {
 	while (conn->to_server)
 		free_message(conn, conn->to_server);
@@ -66,7 +66,7 @@ static bool fetch(struct gate_conn *conn, struct conn_message *message)
 	message->ready = plan->num_transfers == 0;
 	if (!message->ready &&
 	    rdma_read(conn->rdma, message->block, pieces, plan->num_transfers, message) < 0)
-		conn_end(conn, true, "its data cannot be fetched");
+		gate_conn_end(conn, true, "its data cannot be fetched");
 	free(pieces);
 	return true;
 }
@@ -87,31 +87,31 @@ static bool start_all(struct gate_conn *conn)
 static void pass(struct gate_conn *conn, struct conn_message *message)
 {
 	if (message->block) {
-		conn_write_block(conn, NULL, 0, message->block, 0, message->plan.len);
+		gate_conn_write_block(conn, NULL, 0, message->block, 0, message->plan.len);
 		message->block = NULL;
 	} else {
-		conn_write(conn, message->bytes, message->len);
+		gate_conn_write(conn, message->bytes, message->len);
 	}
 	free_message(conn, message);
 }
 
-void conn_serve_go_on(struct gate_conn *conn)
+void gate_conn_serve_go_on(struct gate_conn *conn)
 {
 	if (!conn->serve || conn->state == SMBGATE_ENDED)
 		return;
 	bool hungry = !start_all(conn);
 	while (conn->to_server && conn->to_server->ready && conn->state != SMBGATE_ENDED)
 		pass(conn, conn->to_server);
-	conn_balance(conn, hungry);
+	gate_conn_balance(conn, hungry);
 }
 
-void conn_serve_fetched(struct gate_conn *conn, struct conn_message *message)
+void gate_conn_serve_fetched(struct gate_conn *conn, struct conn_message *message)
 {
 	message->ready = true;
-	conn_serve_go_on(conn);
+	gate_conn_serve_go_on(conn);
 }
 
-void conn_serve_from_rdma(struct gate_conn *conn, const uint8_t *data, size_t len)
+void gate_conn_serve_from_rdma(struct gate_conn *conn, const uint8_t *data, size_t len)
 {
 	struct conn_message *message = calloc(1, sizeof(*message));
 	if (message)
@@ -121,7 +121,7 @@ void conn_serve_from_rdma(struct gate_conn *conn, const uint8_t *data, size_t le
 		if (message)
 			free(message->bytes);
 		free(message);
-		conn_end(conn, true, "there is no memory for a message");
+		gate_conn_end(conn, true, "there is no memory for a message");
 		return;
 	}
 	memcpy(message->bytes, data, len);
@@ -130,13 +130,13 @@ void conn_serve_from_rdma(struct gate_conn *conn, const uint8_t *data, size_t le
 	conn->channels_served += message->plan.num_transfers > 0;
 	conn->channels_refused += message->plan.num_refused;
 	DL_APPEND(conn->to_server, message);
-	conn_serve_go_on(conn);
+	gate_conn_serve_go_on(conn);
 }
 
 /* ---- responses */
 
 /* Data that may have to be written by RDMA are in a block from the beginning. */
-uint8_t *conn_serve_room(struct gate_conn *conn, size_t len)
+uint8_t *gate_conn_serve_room(struct gate_conn *conn, size_t len)
 {
 	if (serve_pending(conn->serve) > 0) {
 		conn->block = rdma_block(conn->rdma, BLOCK_OWN, len);
@@ -151,11 +151,11 @@ static void send_copy(struct gate_conn *conn, const uint8_t *bytes, size_t len,
 {
 	uint8_t *copy = malloc(len);
 	if (!copy) {
-		conn_end(conn, true, "there is no memory for a message");
+		gate_conn_end(conn, true, "there is no memory for a message");
 		return;
 	}
 	memcpy(copy, bytes, len);
-	conn_send(conn, copy, len, token);
+	gate_conn_send(conn, copy, len, token);
 }
 
 static bool write_data(struct gate_conn *conn, struct block *block, const struct serve_plan *plan)
@@ -177,15 +177,15 @@ static void answer(struct gate_conn *conn, struct block *block, const struct ser
 	uint8_t *response = malloc(plan->len);
 	if (!response || !write_data(conn, block, plan)) {
 		free(response);
-		conn_end(conn, true, "there is no memory for a message");
+		gate_conn_end(conn, true, "there is no memory for a message");
 		return;
 	}
 	serve_build_response(plan, block->bytes, response);
 	conn->channels_served++;
-	conn_send(conn, response, plan->len, plan->invalidate ? &plan->token : NULL);
+	gate_conn_send(conn, response, plan->len, plan->invalidate ? &plan->token : NULL);
 }
 
-void conn_serve_from_tcp(struct gate_conn *conn, size_t len)
+void gate_conn_serve_from_tcp(struct gate_conn *conn, size_t len)
 {
 	struct block *block = conn->block;
 	struct serve_plan plan;
@@ -193,13 +193,13 @@ void conn_serve_from_tcp(struct gate_conn *conn, size_t len)
 	if (!block) {
 		uint8_t *plain = conn->plain;
 		conn->plain = NULL;
-		conn_send(conn, plain, len, NULL);
+		gate_conn_send(conn, plain, len, NULL);
 		return;
 	}
 	int error = serve_response(conn->serve, block->bytes, len, &plan);
 	if (error) {
 		block_put(block);
-		conn_end(conn, true, "the server has answered with more data than asked for");
+		gate_conn_end(conn, true, "the server has answered with more data than asked for");
 		return;
 	}
 	if (plan.untouched)

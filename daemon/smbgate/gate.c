@@ -92,7 +92,7 @@ static void on_cm(void *ctx, struct cm_conn *cm, const struct cm_event *event)
 	cm_conn_addrs(cm, &local, &peer);
 	if (gate->num_conns < gate->config.conns &&
 	    conns_with(gate, &peer) < gate->config.conns_per_peer) {
-		conn_serve_request(gate, cm);
+		gate_conn_serve_request(gate, cm);
 		return;
 	}
 	cm_addr_text(&peer, text, sizeof(text));
@@ -115,7 +115,7 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
 		evutil_closesocket(fd);
 		return;
 	}
-	conn_offer_socket(gate, &door->offer, fd);
+	gate_conn_offer_socket(gate, &door->offer, fd);
 }
 
 static void close_listeners(struct smbgate *gate)
@@ -218,7 +218,7 @@ void smbgate_free(struct smbgate *gate)
 		return;
 	close_listeners(gate);
 	while (gate->conns)
-		conn_free(gate->conns);
+		gate_conn_free(gate->conns);
 	free(gate);
 }
 
@@ -227,7 +227,7 @@ int smbgate_disconnect(struct smbgate *gate, uint64_t number)
 	struct gate_conn *conn;
 	DL_FOREACH (gate->conns, conn) {
 		if (conn->number == number) {
-			conn_end(conn, true, "an administrator has ended it");
+			gate_conn_end(conn, true, "an administrator has ended it");
 			return 0;
 		}
 	}

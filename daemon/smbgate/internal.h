@@ -108,48 +108,48 @@ void gate_tell(const struct gate_conn *conn, bool warning, const char *text);
 /* ---- conn.c */
 
 /** A request of the connection manager: connect to the server, then accept or refuse. */
-void conn_serve_request(struct smbgate *gate, struct cm_conn *cm);
+void gate_conn_serve_request(struct smbgate *gate, struct cm_conn *cm);
 /** A program has connected: connect to the peer. The socket is the connection's. */
-void conn_offer_socket(struct smbgate *gate, const struct smbgate_offer *offer, int fd);
+void gate_conn_offer_socket(struct smbgate *gate, const struct smbgate_offer *offer, int fd);
 /** End the connection: everything is given back from the event loop. Only the first call counts.
  * @param reset  the TCP side gets a reset, or else an end of file */
-void conn_end(struct gate_conn *conn, bool reset, const char *why);
+void gate_conn_end(struct gate_conn *conn, bool reset, const char *why);
 /** Free it at once. */
-void conn_free(struct gate_conn *conn);
+void gate_conn_free(struct gate_conn *conn);
 /** Take messages from the RDMA side only if there is room for what waits. */
-void conn_balance(struct gate_conn *conn, bool hungry);
+void gate_conn_balance(struct gate_conn *conn, bool hungry);
 /** May a further message come by TCP? */
-bool conn_takes_more(const struct gate_conn *conn);
+bool gate_conn_takes_more(const struct gate_conn *conn);
 /** Send a message by RDMA; it is freed. A failure ends the connection. */
-void conn_send(struct gate_conn *conn, uint8_t *data, size_t len, const uint32_t *token);
+void gate_conn_send(struct gate_conn *conn, uint8_t *data, size_t len, const uint32_t *token);
 /** Send a message by TCP, which is copied. A failure ends the connection. */
-void conn_write(struct gate_conn *conn, const uint8_t *data, size_t len);
+void gate_conn_write(struct gate_conn *conn, const uint8_t *data, size_t len);
 /** The same: a head, which is copied, and bytes of a block, whose holder hands it over. */
-void conn_write_block(struct gate_conn *conn, const uint8_t *head, size_t head_len,
-		      struct block *block, size_t at, size_t len);
+void gate_conn_write_block(struct gate_conn *conn, const uint8_t *head, size_t head_len,
+			   struct block *block, size_t at, size_t len);
 
 /* ---- conn_serve.c */
 
-bool conn_serve_begin(struct gate_conn *conn);
-void conn_serve_from_rdma(struct gate_conn *conn, const uint8_t *data, size_t len);
-uint8_t *conn_serve_room(struct gate_conn *conn, size_t len);
-void conn_serve_from_tcp(struct gate_conn *conn, size_t len);
-void conn_serve_fetched(struct gate_conn *conn, struct conn_message *message);
+bool gate_conn_serve_begin(struct gate_conn *conn);
+void gate_conn_serve_from_rdma(struct gate_conn *conn, const uint8_t *data, size_t len);
+uint8_t *gate_conn_serve_room(struct gate_conn *conn, size_t len);
+void gate_conn_serve_from_tcp(struct gate_conn *conn, size_t len);
+void gate_conn_serve_fetched(struct gate_conn *conn, struct conn_message *message);
 /** There may be room for messages that wait. */
-void conn_serve_go_on(struct gate_conn *conn);
-void conn_serve_free(struct gate_conn *conn);
+void gate_conn_serve_go_on(struct gate_conn *conn);
+void gate_conn_serve_free(struct gate_conn *conn);
 
 /* ---- conn_offer.c */
 
-bool conn_offer_begin(struct gate_conn *conn);
-void conn_offer_from_rdma(struct gate_conn *conn, const uint8_t *data, size_t len);
-uint8_t *conn_offer_room(struct gate_conn *conn, size_t len);
-void conn_offer_from_tcp(struct gate_conn *conn, size_t len);
-void conn_offer_go_on(struct gate_conn *conn);
-void conn_offer_free(struct gate_conn *conn);
+bool gate_conn_offer_begin(struct gate_conn *conn);
+void gate_conn_offer_from_rdma(struct gate_conn *conn, const uint8_t *data, size_t len);
+uint8_t *gate_conn_offer_room(struct gate_conn *conn, size_t len);
+void gate_conn_offer_from_tcp(struct gate_conn *conn, size_t len);
+void gate_conn_offer_go_on(struct gate_conn *conn);
+void gate_conn_offer_free(struct gate_conn *conn);
 
 /* ---- view.c */
 
-void conn_get_view(const struct gate_conn *conn, struct smbgate_view *ret_view);
+void gate_conn_get_view(const struct gate_conn *conn, struct smbgate_view *ret_view);
 
 #endif

@@ -16,7 +16,7 @@ const char *smbgate_state_name(enum smbgate_state state)
 	return "unknown";
 }
 
-void conn_get_view(const struct gate_conn *conn, struct smbgate_view *ret_view)
+void gate_conn_get_view(const struct gate_conn *conn, struct smbgate_view *ret_view)
 {
 	*ret_view = (struct smbgate_view){
 		.number = conn->number,
@@ -44,7 +44,7 @@ void smbgate_each(struct smbgate *gate, bool (*fn)(void *arg, const struct smbga
 	const struct gate_conn *conn;
 	DL_FOREACH (gate->conns, conn) {
 		struct smbgate_view view;
-		conn_get_view(conn, &view);
+		gate_conn_get_view(conn, &view);
 		if (!fn(arg, &view))
 			return;
 	}
