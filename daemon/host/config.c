@@ -378,6 +378,45 @@ static bool set_allow(struct config *config, struct value *value)
 	return add_rule(config, "allow", value);
 }
 
+static bool set_smb_server(struct config *config, struct value *value)
+{
+	config->smb.server_len = 0;
+	if (!value->text[0])
+		return true;
+	config->smb.server_len = config_smb_server_parse(value->text, &config->smb.server);
+	if (!config->smb.server_len)
+		return refuse(value,
+			      "'%.40s' is neither an address and port such as 127.0.0.1:445 nor "
+			      "the path of a Unix socket",
+			      value->text);
+	return true;
+}
+
+static bool set_smb_client(struct config *config, struct value *value)
+{
+	struct config_smb *smb = &config->smb;
+	if (smb->num_clients == CONFIG_MAX_SMB_CLIENTS)
+		return refuse(value, "more than %d", CONFIG_MAX_SMB_CLIENTS);
+	if (!config_smb_client_parse(value->text, &smb->clients[smb->num_clients]))
+		return refuse(value,
+			      "'%.60s' is not an address and port to listen on and a server, such "
+			      "as 127.0.0.1:1445 192.0.2.1",
+			      value->text);
+	smb->num_clients++;
+	return true;
+}
+
+static bool set_smb_memory(struct config *config, struct value *value)
+{
+	int64_t bytes = parse_size(value->text);
+	if (bytes < 64 << 20)
+		return refuse(value, "'%.40s' is not a size of 64M or more (K, M, G may follow)",
+			      value->text);
+	config->smb.memory = (uint64_t)bytes;
+	show_size(value, (uint64_t)bytes);
+	return true;
+}
+
 static bool set_bool(struct value *value, bool *ret)
 {
 	if (strcmp(value->text, "yes") && strcmp(value->text, "no"))
@@ -501,6 +540,9 @@ static const struct known_key {
 	  NULL,
 	  set_allow },
 	{ { "egress_guard" }, "yes", set_egress_guard },
+	{ { "smb_server", .by_files = true }, "", set_smb_server },
+	{ { "smb_client", .list = true, .by_files = true }, NULL, set_smb_client },
+	{ { "smb_memory" }, "512M", set_smb_memory },
 	{ { "max_connections_per_user" }, "10000", NULL, MAX_CONNECTIONS, 1, 1000000 },
 	{ { "max_sessions_per_user" }, "1000", NULL, MAX_SESSIONS, 1, 1000000 },
 };

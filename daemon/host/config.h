@@ -7,6 +7,7 @@
  *   config.c         the table of keys: what each may be, and how it may change
  *   config_files.c   files, parsed by libinih, and every error in them
  *   config_compare.c what a new configuration changes
+ *   config_smb.c     values of the keys about SMB Direct
  *   config_key.h     declarations that these files share
  *
  * Several threads may call these functions at once, each for a configuration of its own.
@@ -19,6 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/host/config_smb.h"
 #include "daemon/policy/rules.h"
 #include "daemon/policy/shorts.h"
 #include "daemon/smcr/engine.h"
@@ -103,6 +105,7 @@ struct config {
 	bool egress_guard; /* keep users from UDP port 4791 and from sending CLC themselves */
 	unsigned int max_connections_per_user;
 	unsigned int max_sessions_per_user;
+	struct config_smb smb;     /* the gateway between SMB over TCP and SMB Direct */
 	struct smcr_config engine; /* peer_id and host_name are not set here */
 	/** All values as text; config_next_setting() gives those of one key. */
 	struct config_setting *settings;
