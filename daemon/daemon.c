@@ -67,6 +67,7 @@ static int bring_up(struct smcrd *smcrd)
 		{ setup_status, "tell the service manager" },
 		{ setup_clients, NULL },
 		{ setup_neighbours, "tidy neighbour entries" },
+		{ setup_smb, "make the gateway of SMB Direct" },
 		{ setup_scrape, NULL },
 		{ setup_bus, NULL },
 	};
@@ -173,6 +174,7 @@ void smcrd_free(struct smcrd *smcrd)
 	bus_free(smcrd->bus);
 	smcrd->bus = NULL; /* events that are told now wake no bus */
 	control_close(&smcrd->control);
+	smbgate_free(smcrd->smbgate);
 	rnics_free(smcrd->rnics);
 	smcr_engine_free(smcrd->engine);
 	fabric_free(smcrd->fabric);

@@ -11,6 +11,7 @@
  *   setup_cm.c         steps: the connection manager; RNICs that come and go for it
  *   setup_bpf.c        steps: BPF programs
  *   setup_programs.c   steps: policy, connections, the Unix socket
+ *   setup_smb.c        steps: the gateway of SMB Direct
  *   setup_operators.c  steps: methods, the line of the service manager, metrics, the system bus
  *   conn_callbacks.c   what connections ask and tell the other parts
  *   promise.c          are peers promised SMC-R? drain
@@ -53,6 +54,7 @@
 #include "daemon/rendezvous/egress.h"
 #include "daemon/rendezvous/option.h"
 #include "daemon/rendezvous/tally.h"
+#include "daemon/smbgate/gate.h"
 #include "daemon/status.h"
 
 struct smcrd {
@@ -76,7 +78,8 @@ struct smcrd {
 	struct fabric *fabric;
 	struct rnics *rnics;
 	struct smcr_engine *engine;
-	struct cm *cm; /* RDMA connections by IP address and port */
+	struct cm *cm;           /* RDMA connections by IP address and port */
+	struct smbgate *smbgate; /* between SMB over TCP and SMB Direct */
 
 	/* BPF programs. */
 	struct rdv_option
@@ -135,6 +138,7 @@ int setup_status(struct smcrd *smcrd);
 int setup_clients(struct smcrd *smcrd);
 int setup_neighbours(struct smcrd *smcrd);
 int setup_scrape(struct smcrd *smcrd);
+int setup_smb(struct smcrd *smcrd);
 int setup_bus(struct smcrd *smcrd);
 
 /* setup_cm.c */
@@ -142,6 +146,9 @@ int setup_bus(struct smcrd *smcrd);
 void cm_on_device(void *ctx, struct rnic *rnic, enum fabric_change change);
 /** The kernel's connection manager may have come: use it with RNICs that wait for it. */
 void cm_look(struct smcrd *smcrd);
+
+/* setup_smb.c: again with another configuration */
+void setup_smb_listeners(struct smcrd *smcrd, struct config_notes *notes);
 
 /* setup_host.c */
 /** Work for the host begins (TURNS_HOST). */

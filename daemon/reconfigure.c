@@ -31,8 +31,10 @@ static void apply(struct smcrd *smcrd, enum apply_what what, struct config *next
 					   .waiting = &smcrd->waiting,
 					   .egress = smcrd->egress };
 	apply_config(&parts, what, next, ret_errors, ret_notes);
-	if (!ret_errors->num && what == APPLY_FILES)
+	if (!ret_errors->num && what == APPLY_FILES) {
 		setup_scrape_doors(smcrd, ret_notes);
+		setup_smb_listeners(smcrd, ret_notes);
+	}
 	if (!ret_errors->num)
 		(void)setup_bus(smcrd); /* which never fails */
 	promise_update(smcrd);

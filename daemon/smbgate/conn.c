@@ -12,6 +12,7 @@
 #define RETRY_MS      10000
 #define OPEN_SECONDS  30 /* until both sides are there, and SMB Direct is established */
 #define DRAIN_SECONDS 5
+#define LOST_MS       100
 
 /* ---- the end */
 
@@ -22,7 +23,8 @@ void gate_conn_end(struct gate_conn *conn, bool reset, const char *why)
 	conn->state = SMBGATE_ENDED;
 	conn->reset = reset;
 	snprintf(conn->why, sizeof(conn->why), "%s", why);
-	event_active(conn->reap, EV_TIMEOUT, 0);
+	if (!conn->lost) /* else a moment later */
+		event_active(conn->reap, EV_TIMEOUT, 0);
 }
 
 void gate_conn_free(struct gate_conn *conn)
@@ -239,11 +241,32 @@ static void on_rdma_room(void *ctx)
 	go_on(ctx);
 }
 
+/* A queue pair that fails tells no reason. Often the peer has disconnected, and the connection
+ * manager tells that a moment later. */
 static void on_rdma_ended(void *ctx, enum smbd_end end)
 {
+	const struct timeval moment = { .tv_usec = LOST_MS * 1000 };
 	struct gate_conn *conn = ctx;
-	gate_conn_end(conn, end != SMBD_END_LOST || conn->state != SMBGATE_OPEN,
-		      smbd_end_text(end));
+	if (conn->state == SMBGATE_ENDED)
+		return;
+	conn->lost = end == SMBD_END_LOST && conn->cm;
+	gate_conn_end(conn, true, smbd_end_text(end));
+	if (conn->lost)
+		evtimer_add(conn->reap, &moment);
+}
+
+/* The connection manager tells of the end. */
+static void cm_ended(struct gate_conn *conn, const struct cm_event *event)
+{
+	const bool reset = event->end != CM_END_PEER_DISCONNECTED;
+	if (conn->lost) {
+		conn->reset = reset;
+		snprintf(conn->why, sizeof(conn->why), "%s", event->text);
+	}
+	gate_conn_end(conn, reset, event->text);
+	if (conn->rdma)
+		rdma_disconnected(conn->rdma);
+	event_active(conn->reap, EV_TIMEOUT, 0);
 }
 
 static const struct tcp_ops tcp_ops_serve, tcp_ops_offer;
@@ -313,6 +336,14 @@ static struct cm_offer make_offer(const struct gate_conn *conn, struct rnic *rni
 	};
 }
 
+/* The RNIC goes: its queue pairs have to go before this returns. */
+static void lose_rnic(struct gate_conn *conn, const char *text)
+{
+	gate_conn_end(conn, true, text);
+	gate_tell(conn, true, conn->why);
+	gate_conn_free(conn);
+}
+
 /* ---- the server side: first TCP, then RDMA, so that a server that is not there refuses */
 
 static void on_serve_cm(void *ctx, struct cm_conn *cm, const struct cm_event *event)
@@ -322,9 +353,10 @@ static void on_serve_cm(void *ctx, struct cm_conn *cm, const struct cm_event *ev
 	if (event->type == CM_CONNECTED) {
 		conn->state = SMBGATE_NEGOTIATING;
 		rdma_connected(conn->rdma);
+	} else if (event->type == CM_ENDED && event->end == CM_END_LOCAL) {
+		lose_rnic(conn, event->text);
 	} else if (event->type == CM_ENDED) {
-		gate_conn_end(conn, event->end != CM_END_PEER_DISCONNECTED, event->text);
-		rdma_disconnected(conn->rdma);
+		cm_ended(conn, event);
 	}
 }
 
@@ -384,6 +416,10 @@ static void on_offer_cm(void *ctx, struct cm_conn *cm, const struct cm_event *ev
 	}
 	if (event->type != CM_ENDED)
 		return;
+	if (event->end == CM_END_LOCAL) {
+		lose_rnic(conn, event->text);
+		return;
+	}
 	if (event->end == CM_END_NO_LISTENER && conn->num_ports > 0) {
 		cm_conn_free(conn->cm);
 		conn->cm = NULL;
@@ -392,8 +428,7 @@ static void on_offer_cm(void *ctx, struct cm_conn *cm, const struct cm_event *ev
 		try_next_port(conn);
 		return;
 	}
-	gate_conn_end(conn, event->end != CM_END_PEER_DISCONNECTED, event->text);
-	rdma_disconnected(conn->rdma);
+	cm_ended(conn, event);
 }
 
 static void try_next_port(struct gate_conn *conn)

@@ -180,7 +180,10 @@ int smbgate_configure(struct smbgate *gate, const struct smbgate_config *config,
 		      char ret_error[SMBGATE_TEXT_LEN])
 {
 	int error = 0;
+	if (gate->complete && memcmp(&gate->given, config, sizeof(*config)) == 0)
+		return 0;
 	close_listeners(gate);
+	gate->given = *config;
 	gate->config = *config;
 	FILL(conns);
 	FILL(conns_per_peer);
@@ -195,6 +198,7 @@ int smbgate_configure(struct smbgate *gate, const struct smbgate_config *config,
 		int failed = open_door(gate, &config->offers[i], ret_error);
 		error = error ? error : failed;
 	}
+	gate->complete = !error;
 	return error;
 }
 

@@ -44,6 +44,7 @@ struct gate_conn {
 	struct event *reap;     /* frees the connection from the event loop */
 	struct event *patience; /* gives up a connection that is not open, or does not drain */
 	bool reset;             /* the TCP side ends with a reset */
+	bool lost;              /* the queue pair has failed; the connection manager may know why */
 	bool held;              /* no messages are taken from the RDMA side */
 	char user[64];
 	struct cm_addr local, peer;
@@ -85,7 +86,9 @@ struct gate_door {
 
 struct smbgate {
 	struct smbgate_params params;
-	struct smbgate_config config;
+	struct smbgate_config given;  /* the last configuration, as it was given */
+	struct smbgate_config config; /* the same, defaults put in */
+	bool complete;                /* all its listeners are there */
 	struct memory_budget budget;
 	struct gate_port ports[SMBGATE_PORTS];
 	struct gate_door doors[SMBGATE_OFFERS_MOST];
