@@ -98,8 +98,9 @@ static enum smbd_end check(const struct smbd *smbd, const struct smbdirect_data 
 	/* More than any sender can count (SMBD-24). */
 	if ((uint64_t)smbd->send_credits + data->credits_granted > SMBD_MAX_CREDITS)
 		return SMBD_END_CREDITS;
-	/* The peer had no credit for this, and yet a receive was there for it (SMBD-172). */
-	if (smbd->receive_credits == 0)
+	/* The peer had no credit for this, and yet a receive was there for it: one that it has not
+	 * been told of. Counters would not add up any more (SMBD-23, SMBD-172). */
+	if (smbd->receive_credits <= smbd->pending_grant)
 		return SMBD_END_CREDITS;
 	return SMBD_END_NONE;
 }

@@ -116,6 +116,20 @@ static void a_message_without_a_receive(void **state)
 	PROVES("SMBD-172");
 }
 
+/* A receive is there, and the peer has not been told of it: it has used a credit that it has not.
+ */
+static void a_message_without_a_credit(void **state)
+{
+	(void)state;
+	struct smbdfix fix;
+	smbdfix_establish(&fix, &smbdfix_config, SMBD_ACTIVE, 10, 10);
+	assert_int_equal(smbdfix_view(&fix).pending_grant, 10);
+	get_empty(&fix, 10, 0);
+	assert_int_equal(fix.end, SMBD_END_CREDITS);
+	smbdfix_free(&fix);
+	PROVES("SMBD-23 SMBD-172");
+}
+
 /* ---- what is granted */
 
 static void grants_go_with_messages(void **state)
@@ -367,6 +381,7 @@ int main(void)
 		cmocka_unit_test(grants_add_up),
 		cmocka_unit_test(more_credits_than_can_be),
 		cmocka_unit_test(a_message_without_a_receive),
+		cmocka_unit_test(a_message_without_a_credit),
 		cmocka_unit_test(grants_go_with_messages),
 		cmocka_unit_test(many_grants_take_many_messages),
 		cmocka_unit_test(an_empty_message_grants_when_much_is_due),

@@ -247,7 +247,7 @@ static void tokens_are_told_with_the_message(void **state)
 	(void)state;
 	struct smbdfix fix;
 	const uint32_t token = 0x77;
-	smbdfix_establish(&fix, &many, SMBD_ACTIVE, 255, 255);
+	smbdfix_establish(&fix, &many, SMBD_PASSIVE, 255, 255);
 	fix.own_token = token;
 	get_fragment(&fix, 10, 20, &token); /* any fragment may have it */
 	assert_int_equal(fix.num_messages, 0);
@@ -269,7 +269,7 @@ static void the_last_token_counts(void **state)
 	(void)state;
 	struct smbdfix fix;
 	uint32_t token = 1;
-	smbdfix_establish(&fix, &many, SMBD_ACTIVE, 255, 255);
+	smbdfix_establish(&fix, &many, SMBD_PASSIVE, 255, 255);
 	fix.own_token = token;
 	get_fragment(&fix, 10, 20, &token);
 	fix.own_token = token = 2;
@@ -364,7 +364,7 @@ static void the_end_is_told_once(void **state)
 {
 	(void)state;
 	struct smbdfix fix;
-	smbdfix_establish(&fix, &many, SMBD_ACTIVE, 255, 1);
+	smbdfix_establish(&fix, &many, SMBD_PASSIVE, 255, 1);
 	get_fragment(&fix, 10, 20, NULL); /* a part of a message */
 	smbdfix_send(&fix, 100000, 0);    /* the most of it waits */
 	smbd_lost(fix.smbd, fix.now);
@@ -424,7 +424,7 @@ static void a_user_ends_it_while_it_gets_a_message(void **state)
 {
 	(void)state;
 	struct smbdfix fix;
-	smbdfix_establish(&fix, &many, SMBD_ACTIVE, 255, 255);
+	smbdfix_establish(&fix, &many, SMBD_PASSIVE, 255, 255);
 	fix.on_message = close_now;
 	get_fragment(&fix, 10, 0, NULL);
 	assert_int_equal(fix.end, SMBD_END_CLOSED);
