@@ -145,14 +145,14 @@ void smbd_received(struct smbd *smbd, const uint8_t *data, size_t len, const uin
 void smbd_sent(struct smbd *smbd, uint64_t now)
 {
 	enter(smbd, now);
-	smbd->send_due = smbd->queue != NULL;
+	smbd->send_due |= smbd->queue != NULL;
 	leave(smbd);
 }
 
 void smbd_hold(struct smbd *smbd, bool hold, uint64_t now)
 {
 	enter(smbd, now);
-	smbd->send_due = smbd->held && !hold; /* grants wait, and are due now */
+	smbd->send_due |= smbd->held && !hold; /* grants wait, and are due now */
 	smbd->held = hold;
 	leave(smbd);
 }

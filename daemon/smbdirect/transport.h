@@ -15,8 +15,10 @@
  * SMBD-28, SMBD-34). The names of counters are those of MS-SMBD 3.1.1.1
  * (docs/smbdirect-readings.md).
  *
- * Threads: all calls for a connection come from one thread. Operations are called inside calls. An
- * operation may call smbd_send(), smbd_close() and the functions that only read; not smbd_free().
+ * Threads: all calls for a connection come from one thread. Operations are called inside calls.
+ * `established` and `message` may call smbd_send(), smbd_sent(), smbd_hold(), smbd_close() and
+ * smbd_lost(); what has to be sent leaves behind them. The other operations may only call the
+ * functions that read, as these may.
  * Times are microseconds of any clock that only goes on.
  */
 #ifndef SMCRD_SMBDIRECT_TRANSPORT_H

@@ -299,6 +299,47 @@ static void a_held_connection_grants_nothing(void **state)
 	smbdfix_free(&fix);
 }
 
+static void hold_now(struct smbdfix *fix)
+{
+	smbd_hold(fix->smbd, true, fix->now);
+}
+
+/* The message has brought credits for what waits. Whoever holds waits perhaps for just that. */
+static void a_user_holds_while_it_gets_a_message(void **state)
+{
+	(void)state;
+	struct smbdfix fix;
+	smbdfix_establish(&fix, &smbdfix_config, SMBD_PASSIVE, 10, 0);
+	smbdfix_send(&fix, 10, 0);
+	assert_true(smbdfix_is_silent(&fix));
+	fix.on_message = hold_now;
+	get_payload(&fix, 10, 2);
+	assert_int_equal(smbdfix_next_data(&fix).length, 10);
+	assert_int_equal(fix.posted, 9);
+	smbdfix_free(&fix);
+	PROVES("SMBD-97 SMBD-121");
+}
+
+static void tell_room(struct smbdfix *fix)
+{
+	smbd_sent(fix->smbd, fix->now);
+}
+
+static void room_is_told_while_a_flag_waits_for_its_answer(void **state)
+{
+	(void)state;
+	struct smbdfix fix;
+	smbdfix_establish(&fix, &smbdfix_config, SMBD_PASSIVE, 10, 10);
+	fix.on_message = tell_room;
+	const struct smbdirect_data data = { .credits_requested = 10,
+					     .response_requested = true,
+					     .length = 10 };
+	smbdfix_get_data(&fix, &data, 0);
+	assert_int_equal(smbdfix_next_data(&fix).length, 0);
+	smbdfix_free(&fix);
+	PROVES("SMBD-120 SMBD-139");
+}
+
 /* ---- two sides */
 
 static void one_message_is_followed_by_one_at_most(void **state)
@@ -391,6 +432,8 @@ int main(void)
 		cmocka_unit_test(the_last_credit_gets_a_receive_beyond_the_target),
 		cmocka_unit_test(the_last_credit_waits_without_a_receive),
 		cmocka_unit_test(a_held_connection_grants_nothing),
+		cmocka_unit_test(a_user_holds_while_it_gets_a_message),
+		cmocka_unit_test(room_is_told_while_a_flag_waits_for_its_answer),
 		cmocka_unit_test(one_message_is_followed_by_one_at_most),
 		cmocka_unit_test(random_traffic_arrives_and_ends),
 	};
