@@ -94,6 +94,7 @@ SMCRRUN_SRCS := $(wildcard cli/smcr-run/*.c lib/inspect/*.c)
 SIM_SRCS := $(wildcard tests/sim/*.c)
 CMSIM_SRCS := $(wildcard tests/cmsim/*.c)
 RNICSIM_SRCS := $(wildcard tests/rnicsim/*.c) $(patsubst %,tests/sim/%.c,clock crash prng)
+SMBDSIM_SRCS := $(wildcard tests/smbdsim/*.c)
 TESTLIB_SRCS := $(wildcard tests/lib/*.c)
 UNIT_SRCS := $(wildcard tests/unit/test_*.c)
 PRELOAD_TEST_SRCS := $(wildcard tests/preload/test_*.c)
@@ -141,7 +142,7 @@ all: $(BINS) $(LIBS)
 
 tests: $(B)/has-test-tools all $(UNIT_BINS) $(PRELOAD_TEST_BINS) $(LIBSMCR_TEST_BINS) $(EXAMPLE_BINS) $(HELPER_BINS) $(TOOL_BINS) $(INTEROP_BINS) \
 	$(COMPAT_LIBS) $(BENCH_BINS) \
-	$(if $(SIM_SRCS),$(B)/bin/smcr-sim) $(B)/bin/cm-sim $(B)/bin/rnic-sim
+	$(if $(SIM_SRCS),$(B)/bin/smcr-sim) $(B)/bin/cm-sim $(B)/bin/rnic-sim $(B)/bin/smbd-sim
 
 # ---- objects and archives
 
@@ -260,6 +261,10 @@ LINK_rnic-sim := $(patsubst %,-Wl$(comma)--wrap=%,$(RNICSIM_WRAPS))
 $(B)/bin/rnic-sim: $(call obj,$(RNICSIM_SRCS)) $(TEST_LIB) $(RNIC_LIB) $(PROTO_LIB)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) $(LINK_$(@F)) -o $@ $^ $(PKG_LIBS)
+
+$(B)/bin/smbd-sim: $(call obj,$(SMBDSIM_SRCS)) $(TEST_LIB) $(SMBD_LIB) $(PROTO_LIB)
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^
 
 # Tests that stand between the code and the C library, or the fabric.
 BUS_TESTS := calls connection form limits objects signals tracked # those with tests/lib/busfix.c
@@ -471,10 +476,12 @@ mutate-settings:
 	$(info link library=$(CC) -shared -Wl,-z,defs -Wl,-z,now $(LDFLAGS))
 	@:
 
-sim: $(B)/bin/smcr-sim $(B)/bin/cm-sim $(B)/bin/rnic-sim
+# A run of cm-sim or smbd-sim is short: many fit into the time of one of smcr-sim.
+sim: $(B)/bin/smcr-sim $(B)/bin/cm-sim $(B)/bin/rnic-sim $(B)/bin/smbd-sim
 	$(B)/bin/smcr-sim --seeds $(SEEDS) --jobs $$(nproc) --coverage
 	$(B)/bin/cm-sim --seeds $$((100 * $(SEEDS))) --jobs $$(nproc)
 	$(B)/bin/rnic-sim --seeds $(SEEDS) --jobs $$(nproc)
+	$(B)/bin/smbd-sim --seeds $$((100 * $(SEEDS)))
 
 # gcc -fanalyzer and clang-tidy; FILES= some sources only.
 analyze: check-deps $(SKELETONS)

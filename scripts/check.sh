@@ -23,6 +23,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 sim_seeds=${SIM_SEEDS:-200}
 sim_start=${SIM_START:-$(date +%s%3N)}
+smbd_seeds=$((10 * sim_seeds)) # of smbd-sim, whose runs are short
 fuzz_seconds=${FUZZ_SECONDS:-2}
 mutate_seconds=${MUTATE_SECONDS:-30}
 mutate_seed=${MUTATE_SEED:-$(date +%s)}
@@ -301,6 +302,7 @@ if [ -n "$quick" ]; then
 	simulator build/bin/smcr-sim sim 20
 	simulator build/bin/cm-sim cm-sim 2000
 	simulator build/bin/rnic-sim rnic-sim 100
+	simulator build/bin/smbd-sim smbd-sim "$smbd_seeds"
 	wait
 	citations
 	references
@@ -327,6 +329,9 @@ if wait "$build_san"; then
 		SMCR_PROOFS='' simulator build/bin/cm-sim cm-sim/fresh $((10 * sim_seeds)) "$sim_start"
 		simulator build/san/bin/cm-sim san/cm-sim $((10 * sim_seeds))
 		simulator build/san/bin/rnic-sim san/rnic-sim $(((5 * sim_seeds + 3) / 4))
+		simulator build/bin/smbd-sim smbd-sim "$smbd_seeds"
+		SMCR_PROOFS='' simulator build/bin/smbd-sim smbd-sim/fresh "$smbd_seeds" "$sim_start"
+		simulator build/san/bin/smbd-sim san/smbd-sim "$smbd_seeds"
 	} &
 	bats_files build/san san/
 	hostile build/san san/
