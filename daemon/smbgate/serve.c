@@ -12,6 +12,7 @@
  * only its own look-ups slow. */
 struct read {
 	uint64_t message_id;
+	uint32_t length;
 	bool invalidate;
 	size_t num;
 	struct smbdirect_descriptor descriptors[SERVE_DESCRIPTORS];
@@ -141,24 +142,33 @@ static size_t read_descriptors(const uint8_t *info, size_t len,
 	return num;
 }
 
+/* Is the memory large enough, and none of its addresses wraps? */
+static bool has_room(const struct smbdirect_descriptor *descriptors, size_t num, uint32_t length,
+		     uint32_t most)
+{
+	struct smbdirect_descriptor pieces[SERVE_DESCRIPTORS];
+	return num > 0 && (length == 0 ||
+			   smbd_descriptors_locate(descriptors, num, 0, length, most, pieces) > 0);
+}
+
 /* Remember a READ. @return false: its channel cannot be served */
 static bool note_read(struct serve *serve, const uint8_t *buf, const struct smb2_header *header,
 		      const struct smb2_read_request *request)
 {
 	struct read *known;
 	HASH_FIND(hh, serve->reads, &header->message_id, sizeof(header->message_id), known);
-	if (known || serve_pending(serve) >= SERVE_PENDING_MOST ||
-	    request->length > serve->config.max_read_write_size)
+	if (known || serve_pending(serve) >= SERVE_PENDING_MOST)
 		return false;
 	struct read *read = calloc(1, sizeof(*read));
 	if (!read)
 		return false;
 	read->message_id = header->message_id;
+	read->length = request->length;
 	read->invalidate = request->channel == SMB2_CHANNEL_RDMA_V1_INVALIDATE;
 	read->num = read_descriptors(buf + request->info_offset, request->info_length,
 				     read->descriptors);
-	if (read->num == 0 ||
-	    smbd_descriptors_length(read->descriptors, read->num) < request->length) {
+	if (!has_room(read->descriptors, read->num, request->length,
+		      serve->config.max_read_write_size)) {
 		free(read);
 		return false;
 	}
@@ -342,7 +352,8 @@ static int plan_answer(const struct serve *serve, struct serve_plan *plan, const
 		plan_add(plan, PASS, from, from->len);
 		return 0;
 	}
-	if (plan_transfers(plan, from->at + response.data_offset, read->descriptors, read->num,
+	if (response.length > read->length ||
+	    plan_transfers(plan, from->at + response.data_offset, read->descriptors, read->num,
 			   response.length, serve->config.max_read_write_size) < 0)
 		return -EPROTO;
 	struct serve_part *part = plan_add(plan, DATA_GONE, from, SMB2_READ_RESPONSE_LEN);

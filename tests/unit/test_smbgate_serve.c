@@ -181,8 +181,8 @@ static void a_read_that_fails_kills_its_token_too(void **state)
 static void more_data_than_asked_for(void **state)
 {
 	struct serve_plan plan;
-	const struct smbdirect_descriptor small[] = { { 1, 2, 100 } };
-	smb2fix_read(&in, 8, 100, SMB2_CHANNEL_RDMA_V1, small, 1);
+	/* what counts is what the READ asks for, not how much memory there is */
+	smb2fix_read(&in, 8, 100, SMB2_CHANNEL_RDMA_V1, plain, 1);
 	plan = ask(*state);
 	serve_plan_clear(&plan);
 	in.len = 0;
@@ -258,6 +258,8 @@ static void wrong_channels_are_refused(void **state)
 	smb2fix_read(&in, 1, 100, SMB2_CHANNEL_RDMA_V1, plain, 1);
 	in.bytes[110] = 15;
 	expect_refused(*state, "a READ with a part of a descriptor");
+	smb2fix_read(&in, 1, 100, SMB2_CHANNEL_RDMA_V1, high, 1);
+	expect_refused(*state, "a READ behind the last address");
 	smb2fix_write(&in, 1, 100, SMB2_CHANNEL_RDMA_V1, NULL, 0);
 	expect_refused(*state, "a WRITE without descriptors");
 	smb2fix_write(&in, 1, 95001, SMB2_CHANNEL_RDMA_V1, memory, 3);
