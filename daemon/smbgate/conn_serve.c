@@ -24,7 +24,10 @@ bool gate_conn_serve_begin(struct gate_conn *conn)
 {
 	struct smbd_view view;
 	rdma_get_view(conn->rdma, &view);
-	const struct serve_config config = { .max_read_write_size = view.max_read_write_size };
+	const struct serve_config config = {
+		.max_read_write_size = view.max_read_write_size,
+		.max_message = TCP_MESSAGE_MOST,
+	};
 	return serve_new(&config, &conn->serve) == 0;
 }
 

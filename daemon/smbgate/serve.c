@@ -206,8 +206,9 @@ static size_t write_memory(const struct serve *serve, const uint8_t *buf,
 	return smbd_descriptors_length(descriptors, num) < request->remaining ? 0 : num;
 }
 
+/* `behind`: bytes of the compound behind this request. */
 static void plan_write(const struct serve *serve, struct serve_plan *plan, const uint8_t *buf,
-		       const struct compound_part *from)
+		       const struct compound_part *from, size_t behind)
 {
 	struct smb2_write_request request;
 	struct smbdirect_descriptor descriptors[SERVE_DESCRIPTORS];
@@ -220,7 +221,11 @@ static void plan_write(const struct serve *serve, struct serve_plan *plan, const
 	/* The structure size promises a byte, also of a request without data. */
 	size_t bytes = request.remaining ? request.remaining : 1;
 	size_t data_at = plan->len + SMB2_WRITE_REQUEST_LEN;
+	/* A compound of many WRITEs may want more than any message has: the last ones do not get
+	 * it.
+	 */
 	if (num == 0 ||
+	    compound_aligned(data_at + bytes, false) + behind > serve->config.max_message ||
 	    (request.remaining && plan_transfers(plan, data_at, descriptors, num, request.remaining,
 						 serve->config.max_read_write_size) < 0)) {
 		plan_add(plan, REFUSE, from, from->len);
@@ -247,7 +252,8 @@ int serve_request(struct serve *serve, const uint8_t *buf, size_t len, struct se
 		if (!is_signed && parts[i].header.command == SMB2_READ)
 			plan_read(serve, ret_plan, buf, &parts[i]);
 		else if (!is_signed && parts[i].header.command == SMB2_WRITE)
-			plan_write(serve, ret_plan, buf, &parts[i]);
+			plan_write(serve, ret_plan, buf, &parts[i],
+				   len - parts[i].at - parts[i].len);
 		else
 			plan_add(ret_plan, PASS, &parts[i], parts[i].len);
 	}

@@ -27,6 +27,7 @@ struct serve;
 
 struct serve_config {
 	uint32_t max_read_write_size; /* bytes that one request may move by RDMA (SMBD-154) */
+	size_t max_message; /* bytes that a message to the server may have with its data */
 };
 
 /** Bytes that go between the client's memory and a message. */

@@ -8,7 +8,8 @@
 #include "tests/lib/smb2fix.h"
 #include "tests/lib/tries.h"
 
-#define MOST 100000
+#define MOST         100000
+#define MESSAGE_MOST 250000
 
 static const struct smbdirect_descriptor memory[] = {
 	{ 0x10000, 11, 5000 },
@@ -22,7 +23,8 @@ static uint8_t out[SMB2FIX_MOST];
 
 static int setup(void **state)
 {
-	const struct serve_config config = { .max_read_write_size = MOST };
+	const struct serve_config config = { .max_read_write_size = MOST,
+					     .max_message = MESSAGE_MOST };
 	struct serve *serve;
 	if (serve_new(&config, &serve) < 0)
 		return -1;
@@ -300,6 +302,30 @@ static void pending_reads_are_bounded(void **state)
 
 /* ---- compounds */
 
+static void a_compound_is_no_longer_than_a_message(void **state)
+{
+	for (uint64_t id = 1; id <= 4; id++)
+		smb2fix_write(&in, id, MOST, SMB2_CHANNEL_RDMA_V1, plain, 1);
+	struct serve_plan plan = ask(*state);
+	assert_int_equal(plan.num_refused, 2);
+	assert_int_equal(plan.num_transfers, 2);
+	assert_true(plan.len <= MESSAGE_MOST);
+	serve_plan_clear(&plan);
+
+	/* what follows counts too */
+	in.len = 0;
+	smb2fix_write(&in, 1, MOST, SMB2_CHANNEL_RDMA_V1, plain, 1);
+	smb2fix_add(&in, 0x0005, 2, 0, 57, MESSAGE_MOST - MOST - 112 - 64);
+	plan = ask(*state);
+	assert_int_equal(plan.len, MESSAGE_MOST);
+	assert_int_equal(plan.num_refused, 0);
+	serve_plan_clear(&plan);
+	in.len = 0;
+	smb2fix_write(&in, 1, MOST, SMB2_CHANNEL_RDMA_V1, plain, 1);
+	smb2fix_add(&in, 0x0005, 2, 0, 57, MESSAGE_MOST - MOST - 112 - 64 + 1);
+	expect_refused(*state, "a WRITE with too much behind it");
+}
+
 static void a_compound_of_all_kinds(void **state)
 {
 	smb2fix_add(&in, 0x0005, 1, 0, 57, 59); /* CREATE, not a multiple of 8 */
@@ -377,6 +403,7 @@ int main(void)
 		TEST(wrong_channels_are_refused),
 		TEST(a_message_id_twice_is_refused),
 		TEST(pending_reads_are_bounded),
+		TEST(a_compound_is_no_longer_than_a_message),
 		TEST(a_compound_of_all_kinds),
 		TEST(compounds_that_are_not_sound_pass),
 		TEST(long_compounds_pass),
