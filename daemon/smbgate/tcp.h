@@ -18,8 +18,9 @@
 
 struct tcp_side;
 
-/** Bytes of the largest message: more than SMB sends, less than four bytes could tell. */
-#define TCP_MESSAGE_MOST (16u << 20)
+/** Bytes of the largest message: more than SMB sends, and the most that three bytes can tell; the
+ * first of the four is 0. */
+#define TCP_MESSAGE_MOST ((16u << 20) - 1)
 
 enum tcp_end {
 	TCP_END_CLOSED,   /* the other side has closed */
