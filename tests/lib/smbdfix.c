@@ -78,6 +78,8 @@ static void op_established(void *ctx)
 	struct smbdfix *fix = ctx;
 	fix->established++;
 	assert_int_equal(smbdfix_view(fix).role, SMBD_ESTABLISHED);
+	if (fix->on_established)
+		fix->on_established(fix);
 }
 
 static void op_message(void *ctx, const uint8_t *data, size_t len, const uint32_t *token)
@@ -156,12 +158,18 @@ void smbdfix_establish(struct smbdfix *fix, const struct smbd_config *config, en
 	smbd_connected(fix->smbd, fix->now);
 	if (role == SMBD_ACTIVE) {
 		const struct smbdirect_response response = {
-			0x0100, 0x0100,     0x0100, requested, granted,
-			0,      0x00100000, 1024,   1024,      131072,
+			.version = 0x0100,
+			.credits_requested = requested,
+			.credits_granted = granted + 1, /* one more to grant what it has itself */
+			.max_read_write_size = 0x00100000,
+			.preferred_send_size = 1024,
+			.max_receive_size = 1024,
+			.max_fragmented_size = 131072,
 		};
 		smbdfix_next(fix);
 		smbdirect_encode_response(&response, buf);
 		smbdfix_get(fix, buf, SMBDIRECT_RESPONSE_LEN, NULL);
+		assert_int_equal(smbdfix_next_data(fix).length, 0);
 	} else {
 		const struct smbdirect_request request = { 0x0100, 0x0100, requested,
 							   1024,   1024,   131072 };

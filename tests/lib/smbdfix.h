@@ -49,8 +49,9 @@ struct smbdfix {
 	unsigned int ended;
 	enum smbd_end end;
 	bool end_send_first;
-	/** Called for each message, if set. */
+	/** Called for each message, and when it is established, if set. */
 	void (*on_message)(struct smbdfix *fix);
+	void (*on_established)(struct smbdfix *fix);
 };
 
 /** The small sizes of the examples of MS-SMBD chapter 4. */
@@ -66,7 +67,8 @@ void smbdfix_free(struct smbdfix *fix);
 void smbdfix_join(struct smbdfix *active, const struct smbd_config *active_config,
 		  struct smbdfix *passive, const struct smbd_config *passive_config);
 /** Make an established connection of that role, whose peer is the test. The peer has asked for and
- * granted so many credits, takes SENDs of 1024 bytes and messages of 128 KiB, and has ours. */
+ * granted so many credits, has been granted those that it asked for, takes SENDs of 1024 bytes and
+ * messages of 128 KiB, and has ours. */
 void smbdfix_establish(struct smbdfix *fix, const struct smbd_config *config, enum smbd_role role,
 		       uint16_t requested, uint16_t granted);
 

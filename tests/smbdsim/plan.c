@@ -44,13 +44,11 @@ static void plan_side(struct side *side)
 		side->tokens[i] = (uint32_t)random_range(random, 1, UINT32_MAX);
 }
 
-/* A passive side has no credits before the active one has spoken: if that is longer than its
- * patience, it takes the peer for dead. */
 static void plan_pair(struct run *run)
 {
 	struct random *random = &run->random;
-	run->sides[0].speaks_at_once = true;
-	run->sides[1].speaks_at_once = random_chance(random, 300);
+	for (int i = 0; i < 2; i++)
+		run->sides[i].speaks_at_once = random_chance(random, 300);
 	if (random_chance(random, 300)) {
 		run->may_lack = true;
 		run->may_be_silent = true;
@@ -80,8 +78,7 @@ static void plan_hostile(struct run *run)
 	run->hostile_index = is_for_active_peer(hostile->breach) || random_chance(random, 500);
 	hostile->good = (unsigned int)random_size(random, 0, 40);
 	hostile->act_at = NEVER;
-	/* the hostile one may have to wait for credits, which it gets with the first message */
-	run->sides[!run->hostile_index].speaks_at_once = true;
+	run->sides[!run->hostile_index].speaks_at_once = random_chance(random, 500);
 }
 
 void plan_run(struct run *run)

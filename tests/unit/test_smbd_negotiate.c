@@ -137,9 +137,14 @@ static void a_good_response(void **state)
 	get_response(&fix, &response);
 	struct smbd_view view = smbdfix_view(&fix);
 	assert_int_equal(fix.established, 1);
-	assert_int_equal(view.send_credits, 6);
 	assert_int_equal(view.receive_credits, 4);
-	assert_int_equal(view.pending_grant, 4); /* the first message grants them */
+	/* The peer had none, and is granted them at once. */
+	smbdfix_next(&fix); /* the Request */
+	const struct smbdirect_data grant = smbdfix_next_data(&fix);
+	assert_int_equal(grant.length, 0);
+	assert_int_equal(grant.credits_granted, 4);
+	assert_int_equal(view.pending_grant, 0);
+	assert_int_equal(view.send_credits, 6 - 1);
 	assert_int_equal(view.max_receive_size, 512);
 	assert_int_equal(fix.posted_size, 512);
 	assert_int_equal(view.max_send_size, 256);
@@ -149,6 +154,43 @@ static void a_good_response(void **state)
 	assert_int_equal(smbd_deadline(fix.smbd), fix.now + 120000000);
 	smbdfix_free(&fix);
 	PROVES("SMBD-31 SMBD-71 SMBD-72 SMBD-73 SMBD-75 SMBD-76 SMBD-103 SMBD-140 SMBD-182");
+}
+
+static void speak_at_once(struct smbdfix *fix)
+{
+	assert_int_equal(smbdfix_send(fix, 10, 0), 0);
+}
+
+/* A message that is there at once takes the credits along (MS-SMBD 4.1.3). */
+static void the_first_message_grants(void **state)
+{
+	(void)state;
+	struct smbdfix fix;
+	start(&fix, SMBD_ACTIVE);
+	fix.on_established = speak_at_once;
+	get_response(&fix, &good_response);
+	smbdfix_next(&fix); /* the Request */
+	const struct smbdirect_data first = smbdfix_next_data(&fix);
+	assert_int_equal(first.length, 10);
+	assert_int_equal(first.credits_requested, 10);
+	assert_int_equal(first.credits_granted, 10);
+	assert_true(smbdfix_is_silent(&fix));
+	smbdfix_free(&fix);
+	PROVES("SMBD-22 SMBD-61 SMBD-88 SMBD-122");
+}
+
+/* Who accepts can speak without having been spoken to. */
+static void the_passive_side_begins(void **state)
+{
+	(void)state;
+	struct smbdfix active, passive;
+	smbdfix_join(&active, &smbdfix_config, &passive, &smbdfix_config);
+	assert_int_equal(smbdfix_send(&passive, 10, 0), 0);
+	smbdfix_pump(&active, &passive);
+	assert_int_equal(active.num_messages, 1);
+	smbdfix_free(&active);
+	smbdfix_free(&passive);
+	PROVES("SMBD-61 SMBD-173");
 }
 
 static void bad_responses(void **state)
@@ -446,6 +488,8 @@ int main(void)
 		cmocka_unit_test(defaults),
 		cmocka_unit_test(the_active_side_asks_first),
 		cmocka_unit_test(a_good_response),
+		cmocka_unit_test(the_first_message_grants),
+		cmocka_unit_test(the_passive_side_begins),
 		cmocka_unit_test(bad_responses),
 		cmocka_unit_test(least_values_of_a_response_are_taken),
 		cmocka_unit_test(no_receives_for_the_active_side),
