@@ -373,9 +373,11 @@ build/fuzz-obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,FUZZ)$(CLANG) $(BASE_CFLAGS) -Wno-implicit-fallthrough -Wno-format-nonliteral -O1 $(FUZZ_FLAGS) $(PKG_CFLAGS) -c $< -o $@
 
+FUZZED_SMBGATE := compound offer serve
 FUZZED_HOST := holder log log_writer pages privileges program route tcp_socket trace turns unix_socket waiting
 $(patsubst %.c,build/fuzz-obj/%.o,$(wildcard daemon/rendezvous/*.c)): $(SKELETONS)
 $(FUZZ_LIB): $(patsubst %.c,build/fuzz-obj/%.o,$(PROTO_SRCS) $(SMCR_SRCS) $(RNIC_SRCS) \
+		$(wildcard daemon/smbdirect/*.c) $(FUZZED_SMBGATE:%=daemon/smbgate/%.c) \
 		$(wildcard tests/lib/enginepair*.c daemon/clients/*.c daemon/conns/*.c daemon/rendezvous/*.c) \
 		$(CORE_SRCS) $(FUZZED_HOST:%=daemon/host/%.c) \
 		$(wildcard daemon/cm/*.c) \

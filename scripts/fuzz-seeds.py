@@ -5,7 +5,7 @@
 usage: fuzz-seeds.py DIRECTORY
 
 Writes DIRECTORY/fuzz_NAME/... with one file for each distinct message: TCP options, CLC messages, LLC
-and CDC messages, messages of the connection manager, RoCE packets (behind two bytes that fuzz_roce
+and CDC messages, messages of the connection manager, of SMB Direct and of SMB2, RoCE packets (behind two bytes that fuzz_roce
 reads as IPv4 identification), frames of the daemon's socket, steps of programs at that socket, HTTP
 requests for metrics, and policy rules.
 """
@@ -19,8 +19,8 @@ import sys
 ROCE_PORT = 4791
 CLC_PORT = 5001
 CLC_MAGIC = bytes.fromhex("E2D4C3D9")
-SEND_ONLY, UD_SEND_ONLY = 0x04, 0x64
-BTH_LEN, DETH_LEN, ICRC_LEN = 12, 8, 4
+SEND_ONLY, SEND_ONLY_INVALIDATE, UD_SEND_ONLY = 0x04, 0x17, 0x64
+BTH_LEN, IETH_LEN, DETH_LEN, ICRC_LEN = 12, 4, 8, 4
 ROCE_SEEDS_PER_CAPTURE = 200
 
 
@@ -75,10 +75,41 @@ def add_roce(seeds, roce, count, is_smcr):
         seeds.add("fuzz_cdc", message)
 
 
+def messages_of_smb_direct(path):
+    """Yield (is from the server, message) for each SEND."""
+    for ip in frames(path):
+        roce = ip[28 : struct.unpack_from("!H", ip, 2)[0]]
+        if ip[9] != 17 or roce[0] not in (SEND_ONLY, SEND_ONLY_INVALIDATE):
+            continue
+        head = BTH_LEN + (IETH_LEN if roce[0] == SEND_ONLY_INVALIDATE else 0)
+        yield ip[12:16] == bytes([10, 0, 0, 1]), roce[head : len(roce) - ICRC_LEN - (roce[1] >> 4 & 3)]
+
+
+def add_smb_direct(seeds, path):
+    """What each side gets, as steps of fuzz_smbdirect; what is in it, as messages of fuzz_smb2."""
+    both = list(messages_of_smb_direct(path))
+    for role in (0, 1):
+        steps = [b"\x06" + struct.pack("<H", len(m)) + m for server, m in both if server == bool(role)]
+        for num in (1, 2, 5, 20, len(steps)):
+            seeds.add("fuzz_smbdirect", bytes([64 | role]) + b"".join(steps[:num]))
+            seeds.add("fuzz_smbdirect", bytes([64 | role]) + b"\x19\x04".join(steps[:num]))
+    for first in (0, 2):
+        smb = [
+            bytes([first | server]) + struct.pack("<H", len(m) - 24) + m[24:]
+            for server, m in both
+            if len(m) > 32
+        ]
+        for at in range(0, len(smb), 6):
+            seeds.add("fuzz_smb2", b"".join(smb[at : at + 12]))
+
+
 def add_captures(seeds, paths):
     for path in paths:
         roce_count = 0
-        is_smcr = "-cm-" not in os.path.basename(path)
+        name = os.path.basename(path)
+        is_smcr = "-cm-" not in name and "-smb-" not in name
+        if "-smb-" in name:
+            add_smb_direct(seeds, path)
         for ip in frames(path):
             header = 4 * (ip[0] & 15)
             packet = ip[header : struct.unpack_from("!H", ip, 2)[0]]
