@@ -40,7 +40,8 @@ void smbd_refill(struct smbd *smbd)
 	const uint32_t n = smbd->held ? 0 : missing(smbd);
 	if (n == 0)
 		return;
-	/* Only a receive that is posted is granted (SMBD-102, SMBD-106). */
+	/* Only a receive that is posted is granted, so no SEND needs RNR retries (SMBD-102,
+	 * SMBD-106, SMBD-180). */
 	uint32_t posted = smbd->ops->post_receives(smbd->ctx, n, smbd->max_receive_size);
 	smbd->receive_credits += least(posted, n);
 	smbd->pending_grant += least(posted, n);

@@ -33,6 +33,7 @@ static bool make_room(struct smbd *smbd, size_t len)
 	return true;
 }
 
+/* Whole, in order, once: receives come in their order, and each is looked at once (SMBD-132). */
 static void deliver(struct smbd *smbd, const uint8_t *data, size_t len)
 {
 	const uint32_t token = smbd->invalidated_token;
@@ -105,7 +106,8 @@ static enum smbd_end check(const struct smbd *smbd, const struct smbdirect_data 
 	return SMBD_END_NONE;
 }
 
-/* R1 to R5 of the document. What is to be sent is sent once, behind the delivery (SMBD-122). */
+/* R1 to R5 of the document. What is to be sent is sent once, behind the delivery, and receives are
+ * posted then (SMBD-118, SMBD-122). */
 static void take_credits(struct smbd *smbd, const struct smbdirect_data *data)
 {
 	smbd->receive_credits--;                        /* SMBD-117 */
@@ -119,7 +121,8 @@ static void take_credits(struct smbd *smbd, const struct smbdirect_data *data)
 void smbd_got_data(struct smbd *smbd, const uint8_t *buf, size_t len, const uint32_t *token)
 {
 	struct smbdirect_data data;
-	/* Any message shows that the peer is there (SMBD-108, SMBD-138). */
+	/* Any message shows that the peer is there, and what is sent does not (SMBD-108, SMBD-134,
+	 * SMBD-138). */
 	smbd->idle_deadline = smbd->now + smbd->config.keepalive_us;
 	smbd->keepalive = SMBD_KEEPALIVE_NONE;
 	if (smbdirect_decode_data(buf, len, &data) < 0) {

@@ -99,7 +99,7 @@ static void note_sent(struct smbd *smbd, const struct smbdirect_data *data)
 	struct smbd_upper *upper = smbd->queue;
 	smbd->send_credits--;
 	smbd->pending_grant -= data->credits_granted;
-	smbd->send_immediate = false;
+	smbd->send_immediate = false; /* SMBD-96: any message serves */
 	if (data->response_requested) {
 		smbd->keepalive = SMBD_KEEPALIVE_SENT;
 		smbd->idle_deadline = smbd->now + smbd->config.answer_us;
@@ -140,7 +140,8 @@ static bool send_next(struct smbd *smbd)
 /* ---- the routine */
 
 /* May a message be sent? The last credit goes only with a grant, so that the peer can answer
- * (SMBD-90, SMBD-91). */
+ * (SMBD-90, SMBD-91). Who has none waits for the next grant, the passive side for its first
+ * (SMBD-61, SMBD-97). */
 static bool has_credit(struct smbd *smbd)
 {
 	if (smbd->send_credits == 0)

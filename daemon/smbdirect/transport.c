@@ -75,7 +75,7 @@ void smbd_established(struct smbd *smbd)
 	smbd->role = SMBD_ESTABLISHED;
 	smbd->negotiation_deadline = 0;
 	smbd->idle_deadline = smbd->now + smbd->config.keepalive_us;
-	smbd->send_due = true; /* the active side has credits to grant (SMBD-173) */
+	smbd->send_due = true;             /* the active side has credits to grant (SMBD-173) */
 	smbd->ops->established(smbd->ctx); /* once, and not before it can send (SMBD-37) */
 }
 

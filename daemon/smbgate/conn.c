@@ -242,7 +242,8 @@ static void on_rdma_room(void *ctx)
 }
 
 /* A queue pair that fails tells no reason. Often the peer has disconnected, and the connection
- * manager tells that a moment later. */
+ * manager tells that a moment later. Negotiation that has failed ends here too: the program hears
+ * it by the end of its connection (SMBD-31). */
 static void on_rdma_ended(void *ctx, enum smbd_end end)
 {
 	const struct timeval moment = { .tv_usec = LOST_MS * 1000 };
@@ -323,7 +324,8 @@ static int make_rdma(struct gate_conn *conn, struct rnic *rnic, char *ret_error)
 	return rdma_new(&params, &conn->rdma, ret_error);
 }
 
-/* RDMA READs are what the server side asks for, and the client side answers. RNR NAKs do not end
+/* RDMA READs are what the server side asks for, and the client side answers; the connection manager
+ * agrees on their number and sets the queue pair (SMBD-164, SMBD-167). RNR NAKs do not end
  * the connection: a receive may be posted a little late. */
 static struct cm_offer make_offer(const struct gate_conn *conn, struct rnic *rnic)
 {
@@ -344,7 +346,8 @@ static void lose_rnic(struct gate_conn *conn, const char *text)
 	gate_conn_free(conn);
 }
 
-/* ---- the server side: first TCP, then RDMA, so that a server that is not there refuses */
+/* ---- the server side: first TCP, then RDMA, so that a server that is not there refuses (SMBD-32)
+ */
 
 static void on_serve_cm(void *ctx, struct cm_conn *cm, const struct cm_event *event)
 {
@@ -428,7 +431,7 @@ static void on_offer_cm(void *ctx, struct cm_conn *cm, const struct cm_event *ev
 		try_next_port(conn);
 		return;
 	}
-	cm_ended(conn, event);
+	cm_ended(conn, event); /* SMBD-29 */
 }
 
 static void try_next_port(struct gate_conn *conn)

@@ -65,6 +65,7 @@ void gate_tell(const struct gate_conn *conn, bool warning, const char *text)
 
 /* ---- listeners */
 
+/* Those that are not established count, so a peer can only hold as many (SMBD-171). */
 static unsigned int conns_with(const struct smbgate *gate, const struct cm_addr *peer)
 {
 	const struct gate_conn *conn;

@@ -129,6 +129,8 @@ static void free_transfer(struct transfer *transfer)
 	free(transfer);
 }
 
+/* The peer's descriptors name memory of the other end of this queue pair, and go to no other
+ * (SMBD-170). */
 static int post_piece(struct rdma *rdma, struct transfer *transfer)
 {
 	const struct rdma_piece *piece = &transfer->pieces[transfer->posted];
@@ -227,8 +229,9 @@ static uint32_t post_first_receive(struct rdma *rdma)
 	return rnic_post_recv(rdma->qp, &wr, 1) == 0;
 }
 
-/* The size of receives is known now, and stays (SMBD-103). One more than credits: a slot is free
- * only when its message was worked off. */
+/* The size of receives is known now, and stays (SMBD-103): that many bytes are what a peer can
+ * fill, beside one message in parts (SMBD-160). One more than credits: a slot is free only when its
+ * message was worked off. */
 static bool make_receives(struct rdma *rdma, uint32_t size)
 {
 	const unsigned int num = rdma->params.config.receive_credit_max + 1;
@@ -442,6 +445,7 @@ static void received(struct rdma *rdma, const struct rnic_wc *wc)
 		be_over(rdma);
 		return;
 	}
+	/* SMBD-4 */
 	smbd_received(rdma->smbd, wc->data, wc->length,
 		      wc->invalidated ? &wc->invalidated_rkey : NULL, now_us());
 	if (wc->wr_id != FIRST_RECEIVE)
@@ -482,6 +486,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 /* ---- tokens */
 
+/* One registration for all of it, so there is one descriptor, and nothing is left if it fails
+ * (SMBD-145, SMBD-146, SMBD-147, SMBD-181). */
 int rdma_offer(struct rdma *rdma, struct block *block, size_t at, uint32_t len, bool write,
 	       struct rdma_offer **ret_offer, struct smbdirect_descriptor *ret_descriptor)
 {
@@ -538,6 +544,7 @@ void rdma_offer_end(struct rdma_offer *offer)
 
 /* ---- life */
 
+/* An RNIC makes queue pairs of RC, which can do RDMA, and nothing else (SMBD-1, SMBD-2). */
 static int make_qp(struct rdma *rdma)
 {
 	const struct rnic_qp_params params = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file smbdirect.h
- * Messages of SMB Direct 1.0 (MS-SMBD 2.2): Negotiate Request and Response, Data Transfer, and the
+ * Messages of SMB Direct 1.0 (MS-SMBD 2.2, SMBD-15): Negotiate Request and Response, Data Transfer, and the
  * Buffer Descriptor that SMB2 READ and WRITE requests carry. Each message is the payload of one
  * RDMA SEND.
  *

@@ -133,10 +133,17 @@ static void linux_client_and_server(void **state)
 	assert_int_equal(story.messages, 102);
 	assert_int_equal(story.first_fragments, 17);
 	assert_int_equal(story.invalidating, 11);
+	/* What was agreed stays. */
+	for (int i = 0; i < 2; i++) {
+		const struct smbd_view view = smbdfix_view(i ? &server : &client);
+		assert_int_equal(view.max_send_size, 1364);
+		assert_int_equal(view.max_receive_size, 1364);
+		assert_int_equal(view.max_fragmented_send_size, 173910);
+	}
 	assert_int_equal(client.num_messages + server.num_messages, story.messages);
 	smbdfix_free(&client);
 	smbdfix_free(&server);
-	PROVES("SMBD-8 SMBD-9 SMBD-12 SMBD-15 SMBD-17 SMBD-78 SMBD-80 SMBD-82");
+	PROVES("SMBD-8 SMBD-9 SMBD-12 SMBD-14 SMBD-15 SMBD-17 SMBD-78 SMBD-80 SMBD-82");
 }
 
 int main(void)

@@ -69,7 +69,7 @@ static void the_target_changes(void **state)
 	get_payload(&fix, 5, 0); /* what is posted stays */
 	assert_int_equal(fix.posted, 19);
 	smbdfix_free(&fix);
-	PROVES("SMBD-98 SMBD-119");
+	PROVES("SMBD-98 SMBD-117 SMBD-119");
 }
 
 static void grants_add_up(void **state)

@@ -153,7 +153,7 @@ static void a_good_response(void **state)
 	assert_int_equal(view.max_read_write_size, 70000);
 	assert_int_equal(smbd_deadline(fix.smbd), fix.now + 120000000);
 	smbdfix_free(&fix);
-	PROVES("SMBD-31 SMBD-71 SMBD-72 SMBD-73 SMBD-75 SMBD-76 SMBD-103 SMBD-140 SMBD-182");
+	PROVES("SMBD-21 SMBD-31 SMBD-71 SMBD-72 SMBD-73 SMBD-75 SMBD-76 SMBD-103 SMBD-140 SMBD-182");
 }
 
 static void speak_at_once(struct smbdfix *fix)
@@ -190,7 +190,7 @@ static void the_passive_side_begins(void **state)
 	assert_int_equal(active.num_messages, 1);
 	smbdfix_free(&active);
 	smbdfix_free(&passive);
-	PROVES("SMBD-61 SMBD-173");
+	PROVES("SMBD-61 SMBD-173 SMBD-107");
 }
 
 static void bad_responses(void **state)

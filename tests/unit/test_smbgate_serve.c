@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/smbgate/serve.h"
+#include "tests/lib/proves.h"
 #include "tests/lib/smb2fix.h"
 #include "tests/lib/tries.h"
 
@@ -178,6 +179,7 @@ static void a_read_that_fails_kills_its_token_too(void **state)
 	assert_int_equal(plan.token, 44);
 	assert_int_equal(serve_pending(*state), 0);
 	serve_plan_clear(&plan);
+	PROVES("SMBD-84");
 }
 
 static void more_data_than_asked_for(void **state)
@@ -273,6 +275,7 @@ static void wrong_channels_are_refused(void **state)
 	in.bytes[68] = 8;
 	expect_refused(*state, "a WRITE with data in two ways");
 	assert_int_equal(serve_pending(*state), 0);
+	PROVES("SMBD-151 SMBD-154");
 }
 
 static void a_message_id_twice_is_refused(void **state)
@@ -324,6 +327,7 @@ static void a_compound_is_no_longer_than_a_message(void **state)
 	smb2fix_write(&in, 1, MOST, SMB2_CHANNEL_RDMA_V1, plain, 1);
 	smb2fix_add(&in, 0x0005, 2, 0, 57, MESSAGE_MOST - MOST - 112 - 64 + 1);
 	expect_refused(*state, "a WRITE with too much behind it");
+	PROVES("SMBD-169");
 }
 
 static void a_compound_of_all_kinds(void **state)
