@@ -282,6 +282,7 @@ LINK_test_engine_exhaustion := -Wl,--wrap=calloc,--wrap=realloc
 LINK_test_pair_calls := -Wl,--wrap=socketpair,--wrap=bind,--wrap=getsockopt,--wrap=send,--wrap=sendfile,--wrap=memfd_create,--wrap=ftruncate
 LINK_test_policy := -Wl,--wrap=clock_gettime,--wrap=rdv_option_skip_peer,--wrap=rdv_option_unskip_peer,--wrap=rdv_option_set_rule,--wrap=rdv_option_rule_hits
 LINK_test_poller := -Wl,--wrap=epoll_ctl
+LINK_test_smbd_exhaustion := -Wl,--wrap=calloc,--wrap=realloc
 LINK_test_soft_exhaustion := -Wl,--wrap=malloc,--wrap=calloc,--wrap=aligned_alloc,--wrap=nl_socket_alloc,--wrap=nl_connect,--wrap=eventfd,--wrap=timerfd_create,--wrap=socket,--wrap=pthread_create
 LINK_test_manual := -Wl,--wrap=cm_each_conn,--wrap=cm_each_listener,--wrap=cm_get_stats,--wrap=rdv_option_skipped_peers,--wrap=rdv_option_get_listeners,--wrap=limits_each,--wrap=fabric_each_device,--wrap=fabric_qp_stats,--wrap=smcr_engine_walk_paths
 LINK_test_soft_times := -Wl,--wrap=sendmmsg,--wrap=sendto,--wrap=soft_clock

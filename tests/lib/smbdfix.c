@@ -131,6 +131,7 @@ void smbdfix_free(struct smbdfix *fix)
 {
 	if (smbdfix_view(fix).role == SMBD_GONE)
 		assert_int_equal(fix->ended, 1);
+	assert_int_equal(smbdfix_view(fix).end, fix->end);
 	smbd_free(fix->smbd);
 	for (size_t i = 0; i < fix->num_sent; i++)
 		free(fix->sent[i].bytes);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Build an object with a mutant in it and the test programs that contain the object, and run these programs.
 
-Tests have the names that they have in lists: unit/test_cdc, preload/test_calls, libsmcr/test_info, sim and rnic-sim
-with their arguments, and san/ before any of them for the build with sanitizers. bats/exec and bats/smcr-run run
+Tests have the names that they have in lists: unit/test_cdc, preload/test_calls, libsmcr/test_info, sim, rnic-sim and
+smbd-sim with their arguments, and san/ before any of them for the build with sanitizers. bats/exec and bats/smcr-run run
 programs under smcr-run, with the library itself.
 """
 import collections
@@ -38,6 +38,7 @@ SIMULATORS = {
     "sim": Simulator("bin/smcr-sim", ("tests/sim/*.c",), ("testlib", "smcr", "proto")),
     "rnic-sim": Simulator("bin/rnic-sim", ("tests/rnicsim/*.c", "tests/sim/clock.c", "tests/sim/crash.c", "tests/sim/prng.c"),
                           ("testlib", "rnic", "proto")),
+    "smbd-sim": Simulator("bin/smbd-sim", ("tests/smbdsim/*.c",), ("testlib", "smbdirect", "proto")),
 }
 
 
@@ -74,7 +75,7 @@ class Build:
 
     def prepare(self, programs):
         """Build the archives with which programs are linked."""
-        targets = [f"{self.folder}/lib/{name}.a" for name in ("testlib", "daemon", "rnic", "smcr", "proto")]
+        targets = [f"{self.folder}/lib/{name}.a" for name in ARCHIVES]
         for program in sorted(programs):
             targets += self.own_objects(program)
         make(*self.variables, f"-j{self.jobs}", *targets)
@@ -132,7 +133,7 @@ class Build:
             self.link_installed(path, mutated, target)
             return
         folder = os.path.dirname(program)
-        names = ("testlib", "daemon", "rnic", "smcr", "proto")
+        names = ("testlib", "daemon", "rnic", "smcr", "smbdirect", "proto")
         libraries = self.libraries
         if program in SIMULATORS:
             names = SIMULATORS[program].archives

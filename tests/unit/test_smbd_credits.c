@@ -262,6 +262,25 @@ static void the_last_credit_gets_a_receive_beyond_the_target(void **state)
 	PROVES("SMBD-91 SMBD-99 SMBD-100");
 }
 
+/* The same when the message before has left nothing to grant. */
+static void the_credit_before_takes_the_grant_along(void **state)
+{
+	(void)state;
+	struct smbdfix fix;
+	struct smbd_config config = with_credits(20, 10);
+	smbdfix_establish(&fix, &config, SMBD_PASSIVE, 10, 0);
+	const struct smbdirect_data grant = { .credits_requested = 10, .credits_granted = 2 };
+	smbdfix_send(&fix, 10, 0);
+	smbdfix_send(&fix, 10, 0);
+	smbdfix_get_data(&fix, &grant, 0);
+	assert_int_equal(smbdfix_next_data(&fix).credits_granted, 1); /* of that message */
+	assert_int_equal(fix.posted, 11);
+	assert_int_equal(smbdfix_next_data(&fix).credits_granted, 1);
+	assert_int_equal(smbdfix_view(&fix).send_credits, 0);
+	smbdfix_free(&fix);
+	PROVES("SMBD-91 SMBD-99 SMBD-100");
+}
+
 static void the_last_credit_waits_without_a_receive(void **state)
 {
 	(void)state;
@@ -424,6 +443,7 @@ int main(void)
 		cmocka_unit_test(a_flag_is_answered_once),
 		cmocka_unit_test(the_last_credit_goes_with_a_grant),
 		cmocka_unit_test(the_last_credit_gets_a_receive_beyond_the_target),
+		cmocka_unit_test(the_credit_before_takes_the_grant_along),
 		cmocka_unit_test(the_last_credit_waits_without_a_receive),
 		cmocka_unit_test(a_held_connection_grants_nothing),
 		cmocka_unit_test(a_user_holds_while_it_gets_a_message),

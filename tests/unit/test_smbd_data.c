@@ -55,7 +55,14 @@ static void the_smallest_fragments(void **state)
 	assert_int_equal(active.sent[0].len, 128);
 	smbdfix_pump(&active, &passive);
 	smbdfix_expect_message(&passive, 250, 1);
-	assert_int_equal(smbdfix_view(&active).fragments_sent, 3);
+	const struct smbd_view sent = smbdfix_view(&active), got = smbdfix_view(&passive);
+	assert_int_equal(sent.fragments_sent, 3);
+	assert_int_equal(got.fragments_received, 3);
+	assert_int_equal(sent.messages_sent, 1);
+	assert_int_equal(got.messages_received, 1);
+	assert_int_equal(sent.bytes_sent, 250);
+	assert_int_equal(got.bytes_received, 250);
+	assert_int_equal(got.empty_received, sent.empty_sent);
 	smbdfix_free(&active);
 	smbdfix_free(&passive);
 	PROVES("SMBD-79");

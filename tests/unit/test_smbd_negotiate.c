@@ -153,7 +153,8 @@ static void a_good_response(void **state)
 	assert_int_equal(view.max_read_write_size, 70000);
 	assert_int_equal(smbd_deadline(fix.smbd), fix.now + 120000000);
 	smbdfix_free(&fix);
-	PROVES("SMBD-21 SMBD-31 SMBD-71 SMBD-72 SMBD-73 SMBD-75 SMBD-76 SMBD-103 SMBD-140 SMBD-182");
+	PROVES("SMBD-21 SMBD-31 SMBD-71 SMBD-72 SMBD-73 SMBD-75 SMBD-76 SMBD-103 SMBD-140 "
+	       "SMBD-182");
 }
 
 static void speak_at_once(struct smbdfix *fix)
@@ -437,6 +438,34 @@ static void an_early_request_waits(void **state)
 	PROVES("SMBD-176");
 }
 
+/* More than there is a receive for cannot come; if it does it is not kept. */
+static void a_long_early_message_ends_it(void **state)
+{
+	(void)state;
+	static const uint8_t bytes[SMBD_NEGOTIATE_SIZE + 200] = { 1 };
+	struct smbdfix fix;
+	smbdfix_new(&fix, &smbdfix_config, SMBD_PASSIVE);
+	smbdfix_get(&fix, bytes, sizeof(bytes), NULL);
+	assert_int_equal(fix.end, SMBD_END_BAD_NEGOTIATE);
+	assert_int_equal(smbd_deadline(fix.smbd), UINT64_MAX);
+	smbd_connected(fix.smbd, fix.now);
+	assert_true(smbdfix_is_silent(&fix));
+	smbdfix_free(&fix);
+}
+
+static void a_short_response(void **state)
+{
+	(void)state;
+	struct smbdfix fix;
+	uint8_t buf[SMBDIRECT_RESPONSE_LEN];
+	start(&fix, SMBD_ACTIVE);
+	smbdirect_encode_response(&good_response, buf);
+	smbdfix_get(&fix, buf, SMBDIRECT_RESPONSE_LEN - 1, NULL);
+	assert_int_equal(fix.end, SMBD_END_BAD_NEGOTIATE);
+	smbdfix_free(&fix);
+	PROVES("SMBD-62 SMBD-63");
+}
+
 static void a_second_early_message_ends_it(void **state)
 {
 	(void)state;
@@ -501,6 +530,8 @@ int main(void)
 		cmocka_unit_test(no_receives_for_the_passive_side),
 		cmocka_unit_test(the_first_receive_cannot_be_posted),
 		cmocka_unit_test(an_early_request_waits),
+		cmocka_unit_test(a_long_early_message_ends_it),
+		cmocka_unit_test(a_short_response),
 		cmocka_unit_test(a_second_early_message_ends_it),
 		cmocka_unit_test(silent_peers),
 		cmocka_unit_test(a_send_that_fails_ends_it),

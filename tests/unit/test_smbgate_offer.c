@@ -21,7 +21,7 @@ static int setup(void **state)
 {
 	const struct offer_config config = { .least = LEAST, .max_read_write_size = MOST };
 	struct offer *offer;
-	if (offer_new(&config, &offer) < 0)
+	if (offer_new(&config, &offer) != 0)
 		return -1;
 	in.len = 0;
 	released = 0;
@@ -117,6 +117,57 @@ static void a_read_gets_its_data(void **state)
 	assert_memory_equal(out, wanted.bytes, wanted.len);
 }
 
+static void expect_answer(struct offer *offer, const void *memory, uint32_t length)
+{
+	struct offer_answer answer;
+	assert_int_equal(offer_response(offer, in.bytes, in.len, &answer), 0);
+	assert_ptr_equal(answer.memory, memory);
+	assert_int_equal(answer.length, length);
+	in.len = 0;
+}
+
+/* A READ of as much as may be, which is answered in full, behind messages that are no answers. */
+static void what_answers_a_read(void **state)
+{
+	smb2fix_read(&in, 6, MOST, SMB2_CHANNEL_NONE, NULL, 0);
+	struct offer_plan plan = look(*state);
+	assert_int_equal(plan.what, OFFER_READ);
+	assert_int_equal(plan.length, MOST);
+	offer_build_request(*state, &plan, in.bytes, &descriptor, &memory_a, out);
+	in.len = 0;
+	smb2fix_error(&in, SMB2_READ, 7, 0, 0);
+	expect_answer(*state, NULL, 0);
+	smb2fix_error(&in, 0x0005, 6, 0, 0);
+	expect_answer(*state, NULL, 0);
+	smb2fix_add(&in, SMB2_READ, 6, 0, 17, 16);
+	expect_answer(*state, NULL, 0);
+	read_answer(6, 1);
+	in.bytes[0] = 0xFD; /* encrypted */
+	expect_answer(*state, NULL, 0);
+	read_answer(6, 1);
+	smb2fix_error(&in, SMB2_READ, 7, 0, 0); /* a compound */
+	expect_answer(*state, NULL, 0);
+	smb2fix_error(&in, SMB2_READ, 6, SMB2_STATUS_PENDING, SMB2_FLAG_ASYNC);
+	expect_answer(*state, NULL, 0);
+	assert_int_equal(offer_pending(*state), 1);
+	read_answer(6, MOST);
+	in.bytes[16] |= SMB2_FLAG_ASYNC;
+	expect_answer(*state, &memory_a, MOST);
+	assert_int_equal(offer_pending(*state), 0);
+}
+
+static void a_write_is_not_answered_with_data(void **state)
+{
+	smb2fix_write_data(&in, 5, 9000, 3);
+	struct offer_plan plan = look(*state);
+	offer_build_request(*state, &plan, in.bytes, &descriptor, &memory_a, out);
+	in.len = 0;
+	const struct smb2_read_response response = { .data_offset = 80, .remaining = 9000 };
+	size_t at = smb2fix_add(&in, SMB2_WRITE, 5, SMB2_FLAG_RESPONSE, 17, 16);
+	smb2_put_read_response(in.bytes + at, &response);
+	expect_answer(*state, &memory_a, 0);
+}
+
 static void a_read_that_fails_or_is_answered_inline(void **state)
 {
 	for (uint64_t id = 1; id <= 2; id++) {
@@ -197,6 +248,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_write_leaves_its_data_here),
 		TEST(a_read_gets_its_data),
+		TEST(what_answers_a_read),
+		TEST(a_write_is_not_answered_with_data),
 		TEST(a_read_that_fails_or_is_answered_inline),
 		TEST(more_was_written_than_there_is_room),
 		TEST(what_passes),

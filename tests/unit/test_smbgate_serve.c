@@ -27,7 +27,7 @@ static int setup(void **state)
 	const struct serve_config config = { .max_read_write_size = MOST,
 					     .max_message = MESSAGE_MOST };
 	struct serve *serve;
-	if (serve_new(&config, &serve) < 0)
+	if (serve_new(&config, &serve) != 0)
 		return -1;
 	in.len = wanted.len = 0;
 	*state = serve;
@@ -182,6 +182,27 @@ static void a_read_that_fails_kills_its_token_too(void **state)
 	PROVES("SMBD-84");
 }
 
+static void what_is_no_answer(void **state)
+{
+	smb2fix_read(&in, 8, 100, SMB2_CHANNEL_RDMA_V1_INVALIDATE, plain, 1);
+	struct serve_plan plan = ask(*state);
+	serve_plan_clear(&plan);
+	for (int i = 0; i < 3; i++) {
+		TRIES("message %d", i);
+		in.len = 0;
+		smb2fix_read_answer(&in, i == 0 ? 9 : 8, 100, 1);
+		if (i == 1)
+			in.bytes[12] = SMB2_WRITE;
+		if (i == 2)
+			in.bytes[16] = 0; /* no response */
+		plan = answer(*state);
+		assert_true(plan.untouched);
+		assert_false(plan.invalidate);
+		serve_plan_clear(&plan);
+	}
+	assert_int_equal(serve_pending(*state), 1);
+}
+
 static void more_data_than_asked_for(void **state)
 {
 	struct serve_plan plan;
@@ -276,6 +297,32 @@ static void wrong_channels_are_refused(void **state)
 	expect_refused(*state, "a WRITE with data in two ways");
 	assert_int_equal(serve_pending(*state), 0);
 	PROVES("SMBD-151 SMBD-154");
+}
+
+/* Behind a WRITE that is right, whose descriptors must not be taken for theirs. */
+static void a_wrong_channel_behind_a_good_one(void **state)
+{
+	struct smbdirect_descriptor many[17];
+	for (int i = 0; i < 17; i++)
+		many[i] = plain[0];
+	for (int i = 0; i < 3; i++) {
+		TRIES("%d", i);
+		in.len = 0;
+		smb2fix_write(&in, 1, 100, SMB2_CHANNEL_RDMA_V1, many, 16);
+		size_t at = smb2fix_write(&in, 2, 100, SMB2_CHANNEL_RDMA_V1, many, 17);
+		if (i == 1)
+			in.bytes[at + 106] = 15; /* a part of a descriptor */
+		if (i == 2) {                    /* data in two ways */
+			in.bytes[at + 66] = 112;
+			in.bytes[at + 68] = 8;
+			in.bytes[at + 106] = 16;
+			in.bytes[at + 107] = 0;
+		}
+		struct serve_plan plan = ask(*state);
+		assert_int_equal(plan.num_refused, 1);
+		assert_int_equal(plan.num_transfers, 1);
+		serve_plan_clear(&plan);
+	}
 }
 
 static void a_message_id_twice_is_refused(void **state)
@@ -402,9 +449,11 @@ int main(void)
 		TEST(a_read_loses_its_channel),
 		TEST(a_read_into_several_pieces),
 		TEST(a_read_that_fails_kills_its_token_too),
+		TEST(what_is_no_answer),
 		TEST(more_data_than_asked_for),
 		TEST(what_has_no_channel_passes),
 		TEST(wrong_channels_are_refused),
+		TEST(a_wrong_channel_behind_a_good_one),
 		TEST(a_message_id_twice_is_refused),
 		TEST(pending_reads_are_bounded),
 		TEST(a_compound_is_no_longer_than_a_message),
