@@ -171,6 +171,28 @@ static void many_grants_take_many_messages(void **state)
 	PROVES("SMBD-177");
 }
 
+/* The peer has one credit left, and only one can be granted. */
+static void an_empty_message_grants_when_little_is_left(void **state)
+{
+	(void)state;
+	struct smbdfix fix;
+	smbdfix_establish(&fix, &smbdfix_config, SMBD_PASSIVE, 10, 10);
+	fix.post_room = 0;
+	for (int i = 0; i < 7; i++)
+		get_payload(&fix, 10, 0);
+	const uint32_t held = fix.posted - smbdfix_view(&fix).pending_grant;
+	assert_true(smbdfix_is_silent(&fix));
+	for (uint32_t i = held; i > 2; i--)
+		get_payload(&fix, 10, 0);
+	assert_true(smbdfix_is_silent(&fix));
+	fix.post_room = 1;
+	get_payload(&fix, 10, 0);
+	const struct smbdirect_data data = smbdfix_next_data(&fix);
+	assert_int_equal(data.length, 0);
+	smbdfix_free(&fix);
+	PROVES("SMBD-173");
+}
+
 static void an_empty_message_grants_when_much_is_due(void **state)
 {
 	(void)state;
@@ -328,6 +350,7 @@ static void a_user_holds_while_it_gets_a_message(void **state)
 	smbdfix_establish(&fix, &smbdfix_config, SMBD_PASSIVE, 10, 0);
 	smbdfix_send(&fix, 10, 0);
 	assert_true(smbdfix_is_silent(&fix));
+	assert_int_equal(smbdfix_view(&fix).queued_bytes, 10);
 	fix.on_message = hold_now;
 	get_payload(&fix, 10, 2);
 	assert_int_equal(smbdfix_next_data(&fix).length, 10);
@@ -438,6 +461,7 @@ int main(void)
 		cmocka_unit_test(a_message_without_a_credit),
 		cmocka_unit_test(grants_go_with_messages),
 		cmocka_unit_test(many_grants_take_many_messages),
+		cmocka_unit_test(an_empty_message_grants_when_little_is_left),
 		cmocka_unit_test(an_empty_message_grants_when_much_is_due),
 		cmocka_unit_test(an_answer_carries_the_grant),
 		cmocka_unit_test(a_flag_is_answered_once),

@@ -153,6 +153,14 @@ static void what_answers_a_read(void **state)
 	read_answer(6, MOST);
 	in.bytes[16] |= SMB2_FLAG_ASYNC;
 	expect_answer(*state, &memory_a, MOST);
+
+	/* what is not asynchronous is an answer, whatever its status */
+	smb2fix_read(&in, 6, MOST, SMB2_CHANNEL_NONE, NULL, 0);
+	plan = look(*state);
+	offer_build_request(*state, &plan, in.bytes, &descriptor, &memory_b, out);
+	in.len = 0;
+	smb2fix_error(&in, SMB2_READ, 6, SMB2_STATUS_PENDING, 0);
+	expect_answer(*state, &memory_b, 0);
 	assert_int_equal(offer_pending(*state), 0);
 }
 

@@ -415,6 +415,47 @@ static void a_compound_of_all_kinds(void **state)
 	serve_plan_clear(&plan);
 }
 
+/* One READ fails, another one does not. */
+static void answers_in_a_compound(void **state)
+{
+	struct compound_part parts[COMPOUND_MOST];
+	smb2fix_read(&in, 1, 500, SMB2_CHANNEL_RDMA_V1, plain, 1);
+	smb2fix_read(&in, 2, 500, SMB2_CHANNEL_RDMA_V1, plain, 1);
+	struct serve_plan plan = ask(*state);
+	serve_plan_clear(&plan);
+	in.len = 0;
+	smb2fix_error(&in, SMB2_READ, 1, 0xC0000011, 0);
+	smb2fix_read_answer(&in, 2, 500, 9);
+	plan = answer(*state);
+	assert_int_equal(plan.num_transfers, 1);
+	assert_int_equal(compound_split(out, plan.len, parts), 2);
+	assert_int_equal(parts[0].header.message_id, 1);
+	assert_int_equal(parts[0].header.status, 0xC0000011);
+	assert_int_equal(parts[1].header.message_id, 2);
+	assert_int_equal(serve_pending(*state), 0);
+	serve_plan_clear(&plan);
+}
+
+static void the_room_that_is_just_enough(void **state)
+{
+	smb2fix_read(&in, 1, 95000, SMB2_CHANNEL_RDMA_V1, memory, 3);
+	smb2fix_read(&in, 2, 0, SMB2_CHANNEL_RDMA_V1, plain, 1);
+	struct serve_plan plan = ask(*state);
+	assert_int_equal(plan.num_refused, 0);
+	assert_int_equal(serve_pending(*state), 2);
+	serve_plan_clear(&plan);
+
+	/* a WRITE behind another request of its compound, with the last byte that there may be */
+	in.len = 0;
+	smb2fix_add(&in, 0x0005, 3, 0, 57, MESSAGE_MOST - MOST - 112 - 64 - 2000);
+	smb2fix_write(&in, 4, MOST, SMB2_CHANNEL_RDMA_V1, plain, 1);
+	smb2fix_add(&in, 0x0006, 5, 0, 24, 2000 - 64 - 6);
+	plan = ask(*state);
+	assert_int_equal(plan.num_refused, 0);
+	assert_true(plan.len <= MESSAGE_MOST && plan.len + 8 > MESSAGE_MOST);
+	serve_plan_clear(&plan);
+}
+
 static void compounds_that_are_not_sound_pass(void **state)
 {
 	static const uint32_t nexts[] = { 1, 8, 63, 72, 65, 0xFFFFFFF8, 176, 184 };
@@ -427,7 +468,23 @@ static void compounds_that_are_not_sound_pass(void **state)
 		assert_true(plan.untouched);
 		assert_int_equal(serve_pending(*state), 0);
 		serve_plan_clear(&plan);
+		plan = answer(*state);
+		assert_true(plan.untouched);
+		serve_plan_clear(&plan);
 	}
+	/* the second message ends behind the compound, by less than where it begins */
+	in.len = 0;
+	smb2fix_read(&in, 1, 100, SMB2_CHANNEL_RDMA_V1, plain, 1);
+	size_t second = smb2fix_read(&in, 2, 100, SMB2_CHANNEL_RDMA_V1, plain, 1);
+	smb2_put_next(in.bytes + second, 96);
+	struct serve_plan plan = ask(*state);
+	assert_true(plan.untouched);
+	assert_int_equal(serve_pending(*state), 0);
+	serve_plan_clear(&plan);
+	in.bytes[0] = 0xFD; /* encrypted */
+	plan = answer(*state);
+	assert_true(plan.untouched);
+	serve_plan_clear(&plan);
 }
 
 static void long_compounds_pass(void **state)
@@ -458,6 +515,8 @@ int main(void)
 		TEST(pending_reads_are_bounded),
 		TEST(a_compound_is_no_longer_than_a_message),
 		TEST(a_compound_of_all_kinds),
+		TEST(answers_in_a_compound),
+		TEST(the_room_that_is_just_enough),
 		TEST(compounds_that_are_not_sound_pass),
 		TEST(long_compounds_pass),
 	};
