@@ -31,6 +31,7 @@ int setup_control(struct smcrd *smcrd)
 					   .rnics = smcrd->rnics,
 					   .engine = smcrd->engine,
 					   .cm = smcrd->cm,
+					   .smbgate = smcrd->smbgate,
 					   .ctx = smcrd,
 					   .reload = reconfigure_begin,
 					   .set_values = reconfigure_values,

@@ -5,11 +5,18 @@
 
 #include "daemon/host/log.h"
 #include "daemon/internal.h"
+#include "daemon/smbgate/trace.h"
 
-static void on_told(void *ctx, bool warning, const char *text)
+static void on_told(void *ctx, const struct smbgate_told *told)
+{
+	struct smcrd *smcrd = ctx;
+	events_smbdirect(smcrd->events, told);
+}
+
+static void on_message(void *ctx, const struct smbgate_message *message)
 {
 	(void)ctx;
-	log_message(warning ? LOG_WARNING : LOG_INFO, "%s", text);
+	smbgate_trace(message);
 }
 
 static void fill_offer(const struct config_smb_client *client, struct smbgate_offer *ret_offer)
@@ -43,9 +50,11 @@ void setup_smb_listeners(struct smcrd *smcrd, struct config_notes *notes)
 
 int setup_smb(struct smcrd *smcrd)
 {
-	const struct smbgate_params params = {
-		.base = smcrd->base, .cm = smcrd->cm, .told = on_told, .ctx = smcrd
-	};
+	const struct smbgate_params params = { .base = smcrd->base,
+					       .cm = smcrd->cm,
+					       .told = on_told,
+					       .tap = on_message,
+					       .ctx = smcrd };
 	struct config_notes notes = { .num = 0 };
 	int error = smbgate_new(&params, &smcrd->smbgate);
 	if (error)

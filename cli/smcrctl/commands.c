@@ -115,6 +115,19 @@ static int device_argument(int argc, char **argv, json_t *params)
 	return 1;
 }
 
+static int smbdirect_argument(int argc, char **argv, json_t *params)
+{
+	uint64_t number;
+	if (argc < 1)
+		words_refuse("which connection? 'smcrctl smbdirect' lists them");
+	else if (!words_number(argv[0], strlen(argv[0]), UINT32_MAX, &number))
+		words_refuse("'%s' is no number of a connection: 'smcrctl smbdirect' lists them",
+			     argv[0]);
+	else
+		return words_set(params, "id", number) ? 1 : -1;
+	return -1;
+}
+
 /* All words together are a rule as in smcrd.conf(5). */
 static int rule_arguments(int argc, char **argv, json_t *params)
 {
@@ -211,6 +224,8 @@ const struct command commands[] = {
 	{ "drain", NULL, "[--wait | --off]", "no new connections over SMC-R; old ones go on",
 	  no_argument_at_all, COMMANDS_WAIT | COMMANDS_OFF, .method = "drain.begin" },
 	{ "monitor", NULL, "[FILTER ..]", "events as they happen", NULL, .method = "event.wait" },
+	{ "smbdirect", "disconnect", "NUMBER", "end this connection of SMB Direct",
+	  smbdirect_argument, .value = COMMANDS_SMBDIRECT },
 	{ "ueid", "add", "NAME", "new connections may use version 2 with this name",
 	  ueid_argument },
 	{ "ueid", "remove", "NAME", "new connections do not use this name", ueid_argument,

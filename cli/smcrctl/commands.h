@@ -19,6 +19,7 @@ enum commands_value {
 	COMMANDS_UEID,
 	COMMANDS_RULE,
 	COMMANDS_DEVICE,
+	COMMANDS_SMBDIRECT, /* a connection of SMB Direct */
 	COMMANDS_LOG_LEVEL,
 	COMMANDS_LOG_TRACE,
 };

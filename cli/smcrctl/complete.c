@@ -147,6 +147,12 @@ static void offer_rows(const struct question *question, const char *method, cons
 	json_decref(result);
 }
 
+/* Those of SMB Direct that have not ended, which come first. */
+static void offer_live(const struct question *question)
+{
+	offer_rows(question, "smbdirect.show", "connections", "id", NULL, "");
+}
+
 static void offer_values(const struct question *question, enum commands_value value)
 {
 	switch (value) {
@@ -157,6 +163,7 @@ static void offer_values(const struct question *question, enum commands_value va
 	case COMMANDS_UEID: offer_rows(question, "ueid.show", NULL, "name", NULL, ""); break;
 	case COMMANDS_RULE: offer_rows(question, "policy.show", "rules", "rule", NULL, ""); break;
 	case COMMANDS_DEVICE: offer_rows(question, "device.show", NULL, "name", NULL, ""); break;
+	case COMMANDS_SMBDIRECT: offer_live(question); break;
 	case COMMANDS_LOG_LEVEL: offer_all(question, log_levels); break;
 	case COMMANDS_LOG_TRACE: offer_all(question, log_traces); break;
 	case COMMANDS_OTHER: break;
@@ -170,7 +177,7 @@ static void offer_values(const struct question *question, enum commands_value va
 /* For keys whose values are words. */
 static const struct {
 	const char *key;
-	const char *words[9];
+	const char *words[10];
 } known_values[] = {
 	{ "dbus", { "yes", "no", "auto" } },
 	{ "log_level", { "error", "warning", "notice", "info", "debug" } },
@@ -230,10 +237,14 @@ static void offer_filter_value(const struct question *question, const char *obje
 						   NULL };
 	static const char *const cm_states[] = { "asking", "asked", "accepting", "connected",
 						 "ending", "ended", NULL };
+	static const char *const smbdirect_states[] = { "connecting", "negotiating", "open",
+							"draining",   "ended",       NULL };
 	if (!strcmp(filter, "mode"))
 		offer_all(question, modes);
 	else if (!strcmp(filter, "state") && !strcmp(object, "cm"))
 		offer_all(question, cm_states);
+	else if (!strcmp(filter, "state") && !strcmp(object, "smbdirect"))
+		offer_all(question, smbdirect_states);
 	else if (!strcmp(filter, "state"))
 		offer_all(question, strcmp(object, "link") ? conn_states : link_states);
 	else if (!strcmp(filter, "peer"))

@@ -20,12 +20,12 @@ static const struct filter {
 	const char *objects; /* which have this filter, with a blank before and behind each */
 } filters[] = {
 	{ "peer", "peer", "ADDRESS", TEXT, 0,
-	  " peer linkgroup link connection cm event top capture " },
-	{ "port", "port", "NUMBER", NUMBER, UINT16_MAX, " connection cm top " },
+	  " peer linkgroup link connection cm smbdirect event top capture " },
+	{ "port", "port", "NUMBER", NUMBER, UINT16_MAX, " connection cm smbdirect top " },
 	{ "pid", "pid", "NUMBER", NUMBER, INT32_MAX, " connection top " },
 	{ "uid", "uid", "USER", USER, 0, " connection top " },
 	{ "mode", "mode", "MODE", TEXT, 0, " connection top " },
-	{ "state", "state", "STATE", TEXT, 0, " link connection cm " },
+	{ "state", "state", "STATE", TEXT, 0, " link connection cm smbdirect " },
 	{ "group", "linkgroup", "GROUP", GROUP, 0,
 	  " linkgroup link connection rmb event top capture " },
 };

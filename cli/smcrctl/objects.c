@@ -11,6 +11,7 @@
 #include "cli/smcrctl/config.h"
 #include "cli/smcrctl/log.h"
 #include "cli/smcrctl/policy.h"
+#include "cli/smcrctl/smbdirect.h"
 #include "cli/smcrctl/stats.h"
 #include "cli/smcrctl/table.h"
 #include "cli/smcrctl/top_frame.h"
@@ -306,6 +307,8 @@ static const struct column info_columns[] = {
 	{ "at a limit", NULL, .format = limits },
 	{ "RDMA connections", "cm.connections" },
 	{ "RDMA listeners", "cm.listeners" },
+	{ "SMB Direct connections", "smbdirect.connections" },
+	{ "SMB Direct listeners", "smbdirect.listeners" },
 	{ "link groups", "engine.linkgroups" },
 	{ "memory used", "engine.memory_used_bytes" },
 	{ "memory budget", "engine.memory_budget_bytes" },
@@ -573,6 +576,8 @@ const struct object objects[] = {
 	  TABLE(connection_columns) },
 	{ "cm", "RDMA connections made by address and port, and who listens", cm_print, cm_columns,
 	  CM_NUM_COLUMNS, .rows = "connections" },
+	{ "smbdirect", "SMB Direct: SMB over RDMA, for Samba and its clients", smbdirect_print,
+	  smbdirect_columns, SMBDIRECT_NUM_COLUMNS, .rows = "connections" },
 	{ "top", "the busiest connections, links and link groups, live", .run = top_run,
 	  .columns = top_columns, .num_columns = TOP_NUM_COLUMNS,
 	  .arguments = "[FILTER ..] [--batch]" },

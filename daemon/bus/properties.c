@@ -35,6 +35,8 @@ static const struct property manager_properties[] = {
 	{ "connections.resets_total", "t" },
 	{ "cm.connections", "t" },
 	{ "cm.listeners", "t" },
+	{ "smbdirect.connections", "t" },
+	{ "smbdirect.listeners", "t" },
 	{ "draining", "a{sv}", PROPERTY_CHANGES },
 	{ NULL },
 };

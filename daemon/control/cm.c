@@ -56,11 +56,6 @@ static json_t *json_secret(const struct page *page, uint32_t value)
 	return page->administrator && value ? json_integer(value) : json_null();
 }
 
-static bool filter_port(const struct filter *filter, uint16_t local, uint16_t peer)
-{
-	return !filter->port || filter->port == local || filter->port == peer;
-}
-
 static const char *state_name(int state)
 {
 	return state <= CM_STATE_ENDED ? cm_state_name((enum cm_state)state) : "unknown";

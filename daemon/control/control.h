@@ -35,6 +35,7 @@
  *   history.c   what has happened, and what happens next
  *   plain.c     connections that did not become SMC-R
  *   cm.c        RDMA connections of the connection manager, and its listeners
+ *   smbdirect.c connections of SMB Direct, and where they are taken
  *   cm_check.c  one such connection, made for smcrctl check
  *   page.c      as much of it as one reply has
  *   filter.c    which rows of it are wanted
@@ -62,6 +63,7 @@
 
 struct cm;
 struct cm_message;
+struct smbgate;
 struct event_base;
 struct control_cm_check;
 struct control_pending;
@@ -85,6 +87,7 @@ struct control {
 	struct conns *conns;        /* may be NULL while the daemon starts */
 	struct rdv_option *option;  /* NULL: no TCP option on this host */
 	struct cm *cm;              /* NULL while the daemon starts, and in tests without one */
+	struct smbgate *smbgate;    /* likewise */
 	struct policy *policy;
 	struct events *events;         /* NULL in tests that do not look at it */
 	struct plain *plain;           /* likewise */

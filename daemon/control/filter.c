@@ -82,6 +82,11 @@ bool filter_group(const struct filter *filter, uint32_t linkgroup)
 	return !filter->linkgroup || filter->linkgroup == linkgroup;
 }
 
+bool filter_port(const struct filter *filter, uint16_t local, uint16_t peer)
+{
+	return !filter->port || filter->port == local || filter->port == peer;
+}
+
 bool filter_name(const char *wanted, const char *name)
 {
 	return !wanted || !strcmp(wanted, name);

@@ -96,6 +96,7 @@ enum param_name {
 	PARAM_VALUE,
 	PARAM_DATA,
 	PARAM_WAIT,
+	PARAM_ID,
 	NUM_PARAMS,
 };
 
@@ -107,7 +108,7 @@ struct params {
 	bool disorderly, data, wait;
 	const char *name, *rule, *peer, *after, *local, *program, *mode, *state, *value;
 	uint16_t port;
-	uint32_t pid, uid;
+	uint32_t pid, uid, id;
 };
 
 /**
@@ -142,6 +143,8 @@ bool filter_take(const struct params *params, const char *(*state_name)(int stat
 bool filter_peer(const struct filter *filter, const struct smcr_addr *peer);
 /** Does the filter let this link group pass? 0: the row has none. */
 bool filter_group(const struct filter *filter, uint32_t linkgroup);
+/** Does the filter let a row with these ports pass? */
+bool filter_port(const struct filter *filter, uint16_t local, uint16_t peer);
 /** Does `wanted`, a member of the filter, let this name pass? */
 bool filter_name(const char *wanted, const char *name);
 
@@ -183,6 +186,12 @@ json_t *drain_end(struct control *control, const struct params *params, struct r
 /** @return false: that request does not wait for the end of a drain */
 bool drain_forget(struct control *control, uint64_t request);
 void drain_forget_all(struct control *control);
+
+/* smbdirect.c: likewise at once */
+
+/** End a connection of SMB Direct. */
+json_t *smbdirect_disconnect(struct control *control, const struct params *params,
+			     struct refusal *refusal);
 
 /* configs.c */
 json_t *config_set(struct control *control, const struct params *params, struct refusal *refusal);

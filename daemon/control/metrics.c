@@ -454,6 +454,56 @@ static void cm_requests_limited(struct source *source)
 	sample(source, source->snapshot.cm.limited);
 }
 
+/* ---- SMB Direct ---- */
+
+static void smbdirect_connections(struct source *source)
+{
+	for (int state = 0; state < SMBGATE_ENDED; state++)
+		sample1(source, "state", smbgate_state_name((enum smbgate_state)state),
+			source->snapshot.smbdirect_conns[state]);
+}
+
+static void smbdirect_listeners(struct source *source)
+{
+	sample(source, source->snapshot.smbdirect_listeners);
+}
+
+static void smbdirect_connection_events(struct source *source)
+{
+	const struct smbgate_stats *stats = &source->snapshot.smbdirect;
+	sample1(source, "event", "established", stats->established);
+	sample1(source, "event", "ended", stats->ended);
+	sample1(source, "event", "refused", stats->refused);
+}
+
+static void smbdirect_bytes(struct source *source)
+{
+	const struct smbgate_stats *stats = &source->snapshot.smbdirect;
+	sample2(source, "operation", "send", "direction", "sent", stats->sent);
+	sample2(source, "operation", "send", "direction", "received", stats->received);
+	sample2(source, "operation", "read", "direction", "sent", stats->read_sent);
+	sample2(source, "operation", "read", "direction", "received", stats->read_received);
+	sample2(source, "operation", "write", "direction", "sent", stats->write_sent);
+	sample2(source, "operation", "write", "direction", "received", stats->write_received);
+}
+
+static void smbdirect_channels(struct source *source)
+{
+	const struct smbgate_stats *stats = &source->snapshot.smbdirect;
+	sample1(source, "outcome", "served", stats->channels_served);
+	sample1(source, "outcome", "refused", stats->channels_refused);
+}
+
+static void smbdirect_memory(struct source *source)
+{
+	sample(source, source->snapshot.smbdirect.memory);
+}
+
+static void smbdirect_memory_most(struct source *source)
+{
+	sample(source, source->snapshot.smbdirect.memory_most);
+}
+
 /* ---- RNICs ---- */
 
 static void add_device(void *arg, uint32_t id, struct rnic *rnic)
@@ -676,6 +726,28 @@ static const struct metric {
 	{ { "smcrd_cm_requests_limited", COUNTER, "",
 	    "Requests for RDMA connections that were too many" },
 	  cm_requests_limited },
+
+	{ { "smcrd_smbdirect_connections", GAUGE, "", "Connections of SMB Direct" },
+	  smbdirect_connections },
+	{ { "smcrd_smbdirect_listeners", GAUGE, "",
+	    "RDMA ports and TCP addresses where connections of SMB Direct begin" },
+	  smbdirect_listeners },
+	{ { "smcrd_smbdirect_connection_events", COUNTER, "",
+	    "Connections of SMB Direct that were established, of these those that ended, and those "
+	    "that could not be established" },
+	  smbdirect_connection_events },
+	{ { "smcrd_smbdirect_bytes", COUNTER, "bytes",
+	    "Bytes of SMB by SENDs, RDMA READs and WRITEs of SMB Direct" },
+	  smbdirect_bytes },
+	{ { "smcrd_smbdirect_channels", COUNTER, "",
+	    "SMB requests whose data went by RDMA, and those whose channel was wrong" },
+	  smbdirect_channels },
+	{ { "smcrd_smbdirect_memory_bytes", GAUGE, "bytes",
+	    "Memory that connections of SMB Direct have now" },
+	  smbdirect_memory },
+	{ { "smcrd_smbdirect_memory_most_bytes", GAUGE, "bytes",
+	    "Memory that connections of SMB Direct may have together" },
+	  smbdirect_memory_most },
 
 	{ { "smcrd_rnic_up", GAUGE, "", "1 if the port of the RDMA device is active" }, rnic_up },
 	{ { "smcrd_rnic_bytes", COUNTER, "bytes", "Bytes of RoCE packets" }, rnic_bytes },

@@ -34,6 +34,7 @@ static const struct {
 	[PARAM_VALUE] = { "value", 0, true },
 	[PARAM_DATA] = { "data", 0 },
 	[PARAM_WAIT] = { "wait", 0 },
+	[PARAM_ID] = { "id", UINT32_MAX },
 };
 
 bool control_param(unsigned int number, struct control_param *ret_param)
@@ -73,6 +74,7 @@ static void store(struct params *params, enum param_name name, const json_t *val
 	case PARAM_VALUE: params->value = json_string_value(value); break;
 	case PARAM_DATA: params->data = json_is_true(value); break;
 	case PARAM_WAIT: params->wait = json_is_true(value); break;
+	case PARAM_ID: params->id = (uint32_t)number; break;
 	case NUM_PARAMS: break;
 	}
 	params->given |= 1u << name;

@@ -19,6 +19,28 @@ static void count_listener(void *arg, const struct cm_listener_view *view)
 	snapshot->cm_listeners++;
 }
 
+static bool count_smbdirect(void *arg, const struct smbgate_view *view)
+{
+	struct snapshot *snapshot = arg;
+	if (view->state == SMBGATE_ENDED)
+		return true; /* it may be in front of others, not freed yet */
+	snapshot->smbdirect_conns[view->state]++;
+	return true;
+}
+
+static void count_smbdirect_listener(void *arg, const struct smbgate_listener_view *view)
+{
+	struct snapshot *snapshot = arg;
+	snapshot->smbdirect_listeners += !view->error;
+}
+
+static void take_smbdirect(struct smbgate *gate, struct snapshot *snapshot)
+{
+	smbgate_get_stats(gate, &snapshot->smbdirect);
+	smbgate_each(gate, count_smbdirect, snapshot);
+	smbgate_each_listener(gate, count_smbdirect_listener, snapshot);
+}
+
 void snapshot_take(const struct control *control, struct snapshot *ret_snapshot)
 {
 	*ret_snapshot = (struct snapshot){
@@ -31,6 +53,8 @@ void snapshot_take(const struct control *control, struct snapshot *ret_snapshot)
 		conns_get_view(control->conns, &ret_snapshot->conns);
 	rdv_option_get_listeners(control->option, &ret_snapshot->listeners);
 	egress_get_view(control->egress, &ret_snapshot->egress);
+	if (control->smbgate)
+		take_smbdirect(control->smbgate, ret_snapshot);
 	if (!control->cm)
 		return;
 	cm_get_stats(control->cm, &ret_snapshot->cm);

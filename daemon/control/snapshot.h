@@ -6,6 +6,7 @@
 #include "daemon/cm/cm.h"
 #include "daemon/conns/view.h"
 #include "daemon/control/control.h"
+#include "daemon/smbgate/gate.h"
 #include "daemon/smcr/stats.h"
 #include "daemon/smcr/view.h"
 
@@ -20,6 +21,9 @@ struct snapshot {
 	struct cm_stats cm;
 	uint64_t cm_conns[CM_STATE_ENDED]; /* how many are in each state but the last */
 	uint64_t cm_listeners;
+	struct smbgate_stats smbdirect;
+	uint64_t smbdirect_conns[SMBGATE_ENDED]; /* as of cm */
+	uint64_t smbdirect_listeners;
 };
 
 void snapshot_take(const struct control *control, struct snapshot *ret_snapshot);

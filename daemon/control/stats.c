@@ -165,6 +165,33 @@ static json_t *cm(const struct snapshot *snapshot)
 	return object;
 }
 
+/* ---- SMB Direct ---- */
+
+static json_t *smbdirect(const struct snapshot *snapshot)
+{
+	const struct smbgate_stats *stats = &snapshot->smbdirect;
+	json_t *object = json_object();
+	uint64_t now = 0;
+	for (int state = 0; state < SMBGATE_ENDED; state++)
+		now += snapshot->smbdirect_conns[state];
+	set(object, "connections_now", now);
+	set(object, "listeners_now", snapshot->smbdirect_listeners);
+	set(object, "established", stats->established);
+	set(object, "ended", stats->ended);
+	set(object, "refused", stats->refused);
+	set(object, "tx_bytes", stats->sent);
+	set(object, "rx_bytes", stats->received);
+	set(object, "rdma_read_tx_bytes", stats->read_sent);
+	set(object, "rdma_read_rx_bytes", stats->read_received);
+	set(object, "rdma_write_tx_bytes", stats->write_sent);
+	set(object, "rdma_write_rx_bytes", stats->write_received);
+	set(object, "channels_served", stats->channels_served);
+	set(object, "channels_refused", stats->channels_refused);
+	set(object, "memory_bytes", stats->memory);
+	set(object, "memory_most_bytes", stats->memory_most);
+	return object;
+}
+
 static void add_device(void *arg, uint32_t id, struct rnic *rnic)
 {
 	struct rnic_info info;
@@ -199,6 +226,7 @@ json_t *control_show_stats(struct control *control, struct page *page, struct re
 	json_object_set_new(object, "memory", memory(&snapshot));
 	json_object_set_new(object, "refused", refused(&snapshot));
 	json_object_set_new(object, "cm", cm(&snapshot));
+	json_object_set_new(object, "smbdirect", smbdirect(&snapshot));
 	fabric_each_device(control->fabric, add_device, devices);
 	json_object_set_new(object, "devices", devices);
 	return object;

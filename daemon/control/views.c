@@ -10,6 +10,7 @@
 #include "daemon/conns/view.h"
 #include "daemon/control/counters.h"
 #include "daemon/control/flow.h"
+#include "daemon/smbgate/gate.h"
 #include "daemon/rnic/rnic.h"
 #include "daemon/smcr/view.h"
 
@@ -522,6 +523,27 @@ static json_t *cm_counts(const struct control *control)
 	return json_pack("{s:I, s:I}", "connections", connections, "listeners", listeners);
 }
 
+static bool count_smbdirect(void *arg, const struct smbgate_view *view)
+{
+	*(json_int_t *)arg += view->state != SMBGATE_ENDED;
+	return true;
+}
+
+static void count_smbdirect_listener(void *arg, const struct smbgate_listener_view *view)
+{
+	*(json_int_t *)arg += !view->error;
+}
+
+static json_t *smbdirect_counts(const struct control *control)
+{
+	json_int_t connections = 0, listeners = 0;
+	if (control->smbgate) {
+		smbgate_each(control->smbgate, count_smbdirect, &connections);
+		smbgate_each_listener(control->smbgate, count_smbdirect_listener, &listeners);
+	}
+	return json_pack("{s:I, s:I}", "connections", connections, "listeners", listeners);
+}
+
 /* null: new connections may use SMC-R */
 static json_t *draining(const struct control *control)
 {
@@ -543,7 +565,7 @@ json_t *control_show_info(struct control *control, struct page *page, struct ref
 	rdv_option_get_listeners(control->option, &listeners);
 	plain_look(control->plain);
 	return json_pack("{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o, s:I, s:I}, s:I, s:o, s:o, s:o, "
-			 "s:o, s:o, s:o, s:o, s:o, s:o, s:s}",
+			 "s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}",
 			 "version", SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
 			 (json_int_t)((fabric_now() - control->started) / 1000), "socket",
 			 control->config->socket_path, "peer_id",
@@ -556,6 +578,7 @@ json_t *control_show_info(struct control *control, struct page *page, struct ref
 			 loop_counts(control), "fallbacks", control_fallbacks(control),
 			 "fallback_peers", control_fallback_peers(control), "skipped_peers",
 			 skipped_peers(control), "limits", limits(control), "draining",
-			 draining(control), "cm", cm_counts(control), "dbus",
+			 draining(control), "cm", cm_counts(control), "smbdirect",
+			 smbdirect_counts(control), "dbus",
 			 control->dbus ? control->dbus(control->ctx) : "off");
 }

@@ -38,6 +38,8 @@ struct smcr_addr control_cm_addr(const struct cm_addr *addr);
 /** Private data as hex digits, without the zeros at their end, as they come in fields of a fixed
  * size; null if there are none. */
 json_t *control_json_hex(const uint8_t *bytes, size_t len);
+/* smbdirect.c */
+json_t *control_show_smbdirect(struct control *control, struct page *page, struct refusal *refusal);
 /* rmbs.c, stats.c */
 json_t *control_show_rmbs(struct control *control, struct page *page, struct refusal *refusal);
 json_t *control_show_stats(struct control *control, struct page *page, struct refusal *refusal);

@@ -12,6 +12,7 @@
 #include "daemon/cm/cm.h"
 #include "daemon/host/log.h"
 #include "daemon/host/words.h"
+#include "daemon/smbgate/gate.h"
 
 #define MINUTE_US  60000000
 #define TOLD_PEERS 128
@@ -55,6 +56,9 @@ static const struct kind {
 	[EVENT_CM_UP] = { "cm-up", "c68a06a4a8884ab3b9062ed537f1e548" },
 	[EVENT_CM_DOWN] = { "cm-down", "bbc662d65e9445b6a16e8814c016e2e3" },
 	[EVENT_CM_REFUSED] = { "cm-refused", "e58e9045aca941619f70b74215629bef" },
+	[EVENT_SMBDIRECT_UP] = { "smbdirect-up", "1b0c3f6ad2c14f6c8f53a0b9d1a64e27" },
+	[EVENT_SMBDIRECT_DOWN] = { "smbdirect-down", "5d8e7a90b3f4463fa7d0c92b6e18f054" },
+	[EVENT_SMBDIRECT_REFUSED] = { "smbdirect-refused", "e2a94c7715d04b0db86f3d5ac1976be8" },
 };
 _Static_assert(sizeof(kinds) / sizeof(kinds[0]) == NUM_EVENT_KINDS, "one has no name");
 
@@ -168,7 +172,10 @@ static const struct share *share_of(const struct event_record *event)
 	case EVENT_RESET:
 	case EVENT_CM_UP:
 	case EVENT_CM_DOWN:
-	case EVENT_CM_REFUSED: return &of_connections;
+	case EVENT_CM_REFUSED:
+	case EVENT_SMBDIRECT_UP:
+	case EVENT_SMBDIRECT_DOWN:
+	case EVENT_SMBDIRECT_REFUSED: return &of_connections;
 	case EVENT_RNIC_UP:
 	case EVENT_RNIC_DOWN: return &of_rnics;
 	case EVENT_USER_REFUSED: return &of_users;
@@ -383,7 +390,10 @@ static void put_sentence(struct event_record *event, const char *why)
 	case EVENT_USER_REFUSED:
 	case EVENT_CM_UP:
 	case EVENT_CM_DOWN:
-	case EVENT_CM_REFUSED: break;
+	case EVENT_CM_REFUSED:
+	case EVENT_SMBDIRECT_UP:
+	case EVENT_SMBDIRECT_DOWN:
+	case EVENT_SMBDIRECT_REFUSED: break;
 	}
 }
 
@@ -511,6 +521,52 @@ void events_cm(struct events *events, const struct cm_told *told)
 	snprintf(event.rnic, sizeof(event.rnic), "%s", told->rnic);
 	put_cm(&event, told);
 	add(events, &event, LOG_INFO);
+}
+
+/* ---- of SMB Direct ---- */
+
+/* "of client 192.0.2.2:40000, for the server at 127.0.0.1:445", "of program 127.0.0.1:40001, with
+ * the server 192.0.2.1:5445" */
+static void put_sides(char *text, size_t len, const struct smbgate_told *told)
+{
+	const struct smcr_addr peer = of_cm(&told->peer);
+	const bool known = *told->user;
+	if (told->serves)
+		snprintf(text, len, "of client %s%s%s", end_of(&peer).text,
+			 known ? ", for the server at " : "", told->user);
+	else
+		snprintf(text, len, "%s%s%swith the server %s", known ? "of program " : "",
+			 told->user, known ? ", " : "", end_of(&peer).text);
+}
+
+void events_smbdirect(struct events *events, const struct smbgate_told *told)
+{
+	static const enum event_kind kinds_of[] = {
+		[SMBGATE_TOLD_UP] = EVENT_SMBDIRECT_UP,
+		[SMBGATE_TOLD_DOWN] = EVENT_SMBDIRECT_DOWN,
+		[SMBGATE_TOLD_REFUSED] = EVENT_SMBDIRECT_REFUSED,
+	};
+	struct event_record event = { .kind = kinds_of[told->what], .peer = of_cm(&told->peer) };
+	char sides[200], number[24] = "";
+	put_sides(sides, sizeof(sides), told);
+	if (told->number)
+		snprintf(number, sizeof(number), "%llu ", (unsigned long long)told->number);
+	event.peer.port = 0;
+	snprintf(event.rnic, sizeof(event.rnic), "%s", told->rnic);
+	size_t n = (size_t)snprintf(event.text, sizeof(event.text), "SMB Direct connection %s%s",
+				    number, sides);
+	char *more = event.text + n;
+	const size_t room = sizeof(event.text) - n;
+	switch (told->what) {
+	case SMBGATE_TOLD_UP: snprintf(more, room, ", on %s is up", told->rnic); break;
+	case SMBGATE_TOLD_DOWN:
+		snprintf(more, room, ", on %s has ended: %s", told->rnic, told->text);
+		break;
+	case SMBGATE_TOLD_REFUSED:
+		snprintf(more, room, " was not established: %s", told->text);
+		break;
+	}
+	add(events, &event, told->failed ? LOG_WARNING : LOG_INFO);
 }
 
 /* ---- of RNICs ---- */

@@ -43,14 +43,17 @@ enum event_kind {
 	EVENT_COMMAND,      /* a command of an operator, with its outcome */
 	EVENT_FALLBACK,     /* a connection had begun SMC-R, and is TCP now or broke */
 	EVENT_RESET, /* a connection over SMC-R ended abnormally, but not because its group ended */
-	EVENT_RNIC_UP,      /* an RNIC is in use, or its port is active again */
-	EVENT_RNIC_DOWN,    /* an RNIC is gone, or its port is down */
-	EVENT_USER_REFUSED, /* a user has tried to send as this host (egress_guard) */
-	EVENT_CM_UP,        /* an RDMA connection has been made (daemon/cm) */
-	EVENT_CM_DOWN,      /* one has ended, or could not be made */
-	EVENT_CM_REFUSED,   /* a peer's request for one was refused */
+	EVENT_RNIC_UP,           /* an RNIC is in use, or its port is active again */
+	EVENT_RNIC_DOWN,         /* an RNIC is gone, or its port is down */
+	EVENT_USER_REFUSED,      /* a user has tried to send as this host (egress_guard) */
+	EVENT_CM_UP,             /* an RDMA connection has been made (daemon/cm) */
+	EVENT_CM_DOWN,           /* one has ended, or could not be made */
+	EVENT_CM_REFUSED,        /* a peer's request for one was refused */
+	EVENT_SMBDIRECT_UP,      /* a connection of SMB Direct is established (daemon/smbgate) */
+	EVENT_SMBDIRECT_DOWN,    /* one has ended */
+	EVENT_SMBDIRECT_REFUSED, /* one could not be established */
 };
-#define NUM_EVENT_KINDS (EVENT_CM_REFUSED + 1)
+#define NUM_EVENT_KINDS (EVENT_SMBDIRECT_REFUSED + 1)
 
 struct event_record {
 	uint64_t id;      /* counts up from 1 */
@@ -72,6 +75,7 @@ struct event_record {
 
 struct cm_told;
 struct events;
+struct smbgate_told;
 
 /** @return 0 or -ENOMEM. Events for which there is no memory are lines of the log only. */
 int events_new(struct events **ret_events);
@@ -102,6 +106,9 @@ void events_refused(struct events *events, const char *text);
 /** Event of an RDMA connection, or of a request for one, that the connection manager tells
  * (daemon/cm/cm.h). It counts as one of a connection. */
 void events_cm(struct events *events, const struct cm_told *told);
+/** Event of a connection of SMB Direct that the gateway tells (daemon/smbgate/gate.h). It counts as
+ * one of a connection. */
+void events_smbdirect(struct events *events, const struct smbgate_told *told);
 /**
  * An operator's command has ended.
  * @param command  the beginning of a sentence: what was asked for, and by whom

@@ -19,12 +19,22 @@ static bool fits_sequence(const struct smbd *smbd, const struct smbdirect_data *
 	return data->length <= smbd->remaining && smbd->remaining - data->length == data->remaining;
 }
 
+/* Room that stays for the next message. */
+#define KEPT_ROOM (256u * 1024)
+
+static bool reserve(struct smbd *smbd, size_t len)
+{
+	return !smbd->ops->reserve || smbd->ops->reserve(smbd->ctx, len);
+}
+
 /* Make room for the whole upper message at its first fragment: its length is known then, and was
  * checked (SMBD-113, SMBD-127). */
 static bool make_room(struct smbd *smbd, size_t len)
 {
 	if (len <= smbd->reassembly_room)
 		return true;
+	if (!reserve(smbd, len))
+		return false;
 	uint8_t *larger = realloc(smbd->reassembly, len);
 	if (!larger)
 		return false;
@@ -44,6 +54,17 @@ static void deliver(struct smbd *smbd, const uint8_t *data, size_t len)
 	smbd->reassembled = 0;
 	smbd->count.messages_received++;
 	smbd->ops->message(smbd->ctx, data, len, invalidated ? &token : NULL); /* SMBD-130 */
+}
+
+static void deliver_reassembled(struct smbd *smbd)
+{
+	deliver(smbd, smbd->reassembly, smbd->reassembled);
+	if (smbd->reassembly_room <= KEPT_ROOM)
+		return;
+	free(smbd->reassembly);
+	smbd->reassembly = NULL;
+	smbd->reassembly_room = 0;
+	reserve(smbd, 0);
 }
 
 static void take_fragment(struct smbd *smbd, const struct smbdirect_data *data,
@@ -68,7 +89,7 @@ static void take_fragment(struct smbd *smbd, const struct smbdirect_data *data,
 	smbd->in_sequence = true;
 	smbd->remaining = data->remaining; /* SMBD-124 */
 	if (data->remaining == 0)
-		deliver(smbd, smbd->reassembly, smbd->reassembled);
+		deliver_reassembled(smbd);
 }
 
 /* ---- one message */

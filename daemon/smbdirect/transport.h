@@ -75,7 +75,7 @@ enum smbd_end {
 	SMBD_END_RESOURCES,      /* no receive could be posted, or no memory */
 };
 
-/** Operations of the owner; all are required. */
+/** Operations of the owner; all are required but `reserve`. */
 struct smbd_ops {
 	/** Post up to `n` receives of `size` bytes each. @return how many were posted */
 	uint32_t (*post_receives)(void *ctx, uint32_t n, uint32_t size);
@@ -88,6 +88,12 @@ struct smbd_ops {
 	 */
 	int (*send)(void *ctx, const uint8_t *head, size_t head_len, const uint8_t *payload,
 		    size_t len, const uint32_t *token);
+	/**
+	 * From now on so many bytes are needed for the upper message that comes in fragments; 0:
+	 * none. The owner bounds what all connections may need. smbd_free() does not call it.
+	 * @return false: there are not so many, and the connection ends
+	 */
+	bool (*reserve)(void *ctx, size_t bytes);
 	/** Is this token, which a message of the peer has invalidated, one of memory that this
 	 * connection has registered? */
 	bool (*has_token)(void *ctx, uint32_t token);

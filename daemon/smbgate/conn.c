@@ -22,6 +22,7 @@ void gate_conn_end(struct gate_conn *conn, bool reset, const char *why)
 		return;
 	conn->state = SMBGATE_ENDED;
 	conn->reset = reset;
+	conn->ended_at = gate_now();
 	snprintf(conn->why, sizeof(conn->why), "%s", why);
 	if (!conn->lost) /* else a moment later */
 		event_active(conn->reap, EV_TIMEOUT, 0);
@@ -32,7 +33,7 @@ void gate_conn_free(struct gate_conn *conn)
 	struct smbgate *gate = conn->gate;
 	DL_DELETE(gate->conns, conn);
 	gate->num_conns--;
-	gate_conn_get_view(conn, &gate->history[gate->num_history++ % GATE_HISTORY]);
+	gate_conn_remember(conn);
 	tcp_side_free(conn->tcp, conn->reset);
 	block_put(conn->block);
 	free(conn->plain);
@@ -51,7 +52,7 @@ static void on_reap(evutil_socket_t fd, short what, void *arg)
 	struct gate_conn *conn = arg;
 	(void)fd;
 	(void)what;
-	gate_tell(conn, conn->reset, conn->why);
+	gate_tell_end(conn);
 	gate_conn_free(conn);
 }
 
@@ -126,6 +127,19 @@ void gate_conn_write_block(struct gate_conn *conn, const uint8_t *head, size_t h
 	else
 		error = tcp_side_add_memory(conn->tcp, block->bytes + at, len, put_block, block);
 	check_queued(conn, error);
+}
+
+struct block *gate_conn_block(struct gate_conn *conn, enum block_use use, size_t len)
+{
+	char why[SMBGATE_TEXT_LEN];
+	int error;
+	struct block *block = rdma_block(conn->rdma, use, len, &error);
+	if (block || error == -EAGAIN)
+		return block;
+	snprintf(why, sizeof(why), "there is no memory for %zu bytes of a message: %s", len,
+		 strerror(-error));
+	gate_conn_end(conn, true, why);
+	return NULL;
 }
 
 void gate_conn_balance(struct gate_conn *conn, bool hungry)
@@ -213,7 +227,8 @@ static void on_rdma_established(void *ctx)
 	}
 	conn->state = SMBGATE_OPEN;
 	evtimer_del(conn->patience);
-	gate_tell(conn, false, "established");
+	conn->was_up = true;
+	gate_tell_up(conn);
 	tcp_side_resume(conn->tcp);
 }
 
@@ -271,7 +286,26 @@ static void cm_ended(struct gate_conn *conn, const struct cm_event *event)
 }
 
 static const struct tcp_ops tcp_ops_serve, tcp_ops_offer;
+static void on_rdma_seen(void *ctx, bool sent, bool negotiates, const uint8_t *bytes, size_t len)
+{
+	const struct gate_conn *conn = ctx;
+	const struct smbgate_params *params = &conn->gate->params;
+	const struct smbgate_message message = {
+		.sent = sent,
+		.negotiates = negotiates,
+		.serves = conn->serves,
+		.number = conn->number,
+		.peer = conn->peer,
+		.rnic = conn->rnic,
+		.bytes = bytes,
+		.len = len,
+	};
+	if (params->tap)
+		params->tap(params->ctx, &message);
+}
+
 static const struct rdma_ops rdma_ops = {
+	.seen = on_rdma_seen,
 	.established = on_rdma_established,
 	.message = on_rdma_message,
 	.transferred = on_rdma_transferred,
@@ -306,6 +340,13 @@ static struct gate_conn *gate_conn_new(struct smbgate *gate, bool serves)
 	return conn;
 }
 
+static void note_rnic(struct gate_conn *conn, struct rnic *rnic)
+{
+	struct rnic_info info;
+	rnic_get_info(rnic, &info);
+	memcpy(conn->rnic, info.name, sizeof(conn->rnic));
+}
+
 static int make_rdma(struct gate_conn *conn, struct rnic *rnic, char *ret_error)
 {
 	const struct rdma_params params = {
@@ -318,9 +359,7 @@ static int make_rdma(struct gate_conn *conn, struct rnic *rnic, char *ret_error)
 		.ops = &rdma_ops,
 		.ctx = conn,
 	};
-	struct rnic_info info;
-	rnic_get_info(rnic, &info);
-	memcpy(conn->rnic, info.name, sizeof(conn->rnic));
+	note_rnic(conn, rnic);
 	return rdma_new(&params, &conn->rdma, ret_error);
 }
 
@@ -342,7 +381,7 @@ static struct cm_offer make_offer(const struct gate_conn *conn, struct rnic *rni
 static void lose_rnic(struct gate_conn *conn, const char *text)
 {
 	gate_conn_end(conn, true, text);
-	gate_tell(conn, true, conn->why);
+	gate_tell_end(conn);
 	gate_conn_free(conn);
 }
 
@@ -395,6 +434,7 @@ void gate_conn_serve_request(struct smbgate *gate, struct cm_conn *cm)
 	}
 	const struct smbgate_config *config = &gate->config;
 	conn->cm = cm;
+	note_rnic(conn, cm_conn_rnic(cm));
 	cm_conn_addrs(cm, &conn->local, &conn->peer);
 	gate_addr_text((const struct sockaddr *)&config->server, conn->user, sizeof(conn->user));
 	int error =

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/smbgate/internal.h"
+#include "proto/smb2/smb2.h"
 
 /* Shorter data cost less in the message than by RDMA (docs/performance.md); Linux's client draws
  * the line there too. */
@@ -16,6 +17,7 @@ struct conn_memory {
 	struct block *block;
 	struct rdma_offer *offer;
 	uint32_t length;
+	bool read; /* of a READ: the server writes it */
 };
 
 bool gate_conn_offer_begin(struct gate_conn *conn)
@@ -48,10 +50,12 @@ void gate_conn_offer_free(struct gate_conn *conn)
 uint8_t *gate_conn_offer_room(struct gate_conn *conn, size_t len)
 {
 	if (len >= LEAST_OFFERED) {
-		conn->block = rdma_block(conn->rdma, BLOCK_OFFERED, len);
+		conn->block = gate_conn_block(conn, BLOCK_OFFERED, len);
 		return conn->block ? conn->block->bytes : NULL;
 	}
 	conn->plain = malloc(len);
+	if (!conn->plain)
+		gate_conn_end(conn, true, "there is no memory for a message");
 	return conn->plain;
 }
 
@@ -89,7 +93,8 @@ static int give_memory(struct gate_conn *conn, const struct offer_plan *plan,
 {
 	const bool read = plan->what == OFFER_READ;
 	memory->length = plan->length;
-	memory->block = read ? rdma_block(conn->rdma, BLOCK_OFFERED, plan->length) : conn->block;
+	memory->read = read;
+	memory->block = read ? gate_conn_block(conn, BLOCK_OFFERED, plan->length) : conn->block;
 	if (!memory->block)
 		return -EAGAIN;
 	int error = rdma_offer(conn->rdma, memory->block, read ? 0 : plan->data_at, plan->length,
@@ -163,8 +168,18 @@ static void give_answer(struct gate_conn *conn, const struct offer_answer *answe
 	offer_build_head(answer, data, head);
 	rdma_offer_end(memory->offer); /* before anybody looks at the data */
 	free(memory);
-	conn->offered_bytes += answer->length;
+	conn->offered_written += answer->length;
 	gate_conn_write_block(conn, head, sizeof(head), block, 0, answer->length);
+}
+
+/* A WRITE that has succeeded: the server has read its data. */
+static void count_read(struct gate_conn *conn, const struct conn_memory *memory,
+		       const uint8_t *data, size_t len)
+{
+	struct smb2_header header;
+	if (memory && !memory->read && smb2_decode_header(data, len, &header) == 0 &&
+	    header.status == 0)
+		conn->offered_read += memory->length;
 }
 
 void gate_conn_offer_from_rdma(struct gate_conn *conn, const uint8_t *data, size_t len)
@@ -178,6 +193,7 @@ void gate_conn_offer_from_rdma(struct gate_conn *conn, const uint8_t *data, size
 	if (answer.memory && answer.length > 0) {
 		give_answer(conn, &answer, data);
 	} else {
+		count_read(conn, answer.memory, data, len);
 		if (answer.memory)
 			release(NULL, answer.memory);
 		gate_conn_write(conn, data, len);

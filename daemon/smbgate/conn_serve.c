@@ -54,7 +54,7 @@ static bool fetch(struct gate_conn *conn, struct conn_message *message)
 {
 	const struct serve_plan *plan = &message->plan;
 	struct rdma_piece *pieces = calloc(plan->num_transfers + 1, sizeof(*pieces));
-	message->block = rdma_block(conn->rdma, BLOCK_OWN, plan->len);
+	message->block = gate_conn_block(conn, BLOCK_OWN, plan->len);
 	if (!message->block || !pieces) {
 		block_put(message->block);
 		message->block = NULL;
@@ -142,10 +142,12 @@ void gate_conn_serve_from_rdma(struct gate_conn *conn, const uint8_t *data, size
 uint8_t *gate_conn_serve_room(struct gate_conn *conn, size_t len)
 {
 	if (serve_pending(conn->serve) > 0) {
-		conn->block = rdma_block(conn->rdma, BLOCK_OWN, len);
+		conn->block = gate_conn_block(conn, BLOCK_OWN, len);
 		return conn->block ? conn->block->bytes : NULL;
 	}
 	conn->plain = malloc(len);
+	if (!conn->plain)
+		gate_conn_end(conn, true, "there is no memory for a message");
 	return conn->plain;
 }
 

@@ -19,6 +19,9 @@ static const struct smbgate_config defaults = {
 	.conns_per_peer = 64,
 	.memory = 512u << 20,
 	.memory_per_conn = 64u << 20,
+	/* Data of messages that are signed or encrypted are in the messages, and Samba's client
+	 * sends 8 MiB in one: with a head of SMB, one of encryption, and room for a compound. */
+	.smbd.max_fragmented_size = (8u << 20) + 65536,
 };
 
 uint64_t gate_now(void)
@@ -46,23 +49,6 @@ void gate_addr_text(const struct sockaddr *addr, char *text, size_t len)
 	}
 }
 
-static void cm_addr_text(const struct cm_addr *addr, char *text, size_t len)
-{
-	char host[INET6_ADDRSTRLEN] = "?";
-	inet_ntop(addr->family, addr->addr, host, sizeof(host));
-	snprintf(text, len, addr->family == AF_INET6 ? "[%s]:%u" : "%s:%u", host, addr->port);
-}
-
-void gate_tell(const struct gate_conn *conn, bool warning, const char *text)
-{
-	char line[2 * SMBGATE_TEXT_LEN], peer[64];
-	cm_addr_text(&conn->peer, peer, sizeof(peer));
-	snprintf(line, sizeof(line), "smbdirect %llu (%s %s, %s %s): %s",
-		 (unsigned long long)conn->number, conn->serves ? "client" : "server", peer,
-		 conn->serves ? "server" : "program", conn->user, text);
-	conn->gate->params.told(conn->gate->params.ctx, warning, line);
-}
-
 /* ---- listeners */
 
 /* Those that are not established count, so a peer can only hold as many (SMBD-171). */
@@ -77,29 +63,22 @@ static unsigned int conns_with(const struct smbgate *gate, const struct cm_addr 
 	return n;
 }
 
-static void tell(struct smbgate *gate, const char *text)
-{
-	gate->params.told(gate->params.ctx, true, text);
-}
-
 static void on_cm(void *ctx, struct cm_conn *cm, const struct cm_event *event)
 {
 	struct gate_port *port = ctx;
 	struct smbgate *gate = port->gate;
 	struct cm_addr local, peer;
-	char line[SMBGATE_TEXT_LEN], text[64];
 	if (event->type != CM_REQUEST)
 		return;
 	cm_conn_addrs(cm, &local, &peer);
 	if (gate->num_conns < gate->config.conns &&
 	    conns_with(gate, &peer) < gate->config.conns_per_peer) {
+		port->count.taken++;
 		gate_conn_serve_request(gate, cm);
 		return;
 	}
-	cm_addr_text(&peer, text, sizeof(text));
-	snprintf(line, sizeof(line), "smbdirect: refused a connection of %s: there are too many",
-		 text);
-	tell(gate, line);
+	port->count.refused++;
+	gate_tell_too_many(gate, true, &local, &peer, "");
 	cm_reject(cm, NULL, 0);
 }
 
@@ -108,14 +87,17 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
 {
 	struct gate_door *door = arg;
 	struct smbgate *gate = door->gate;
+	char user[64];
 	(void)listener;
-	(void)addr;
 	(void)len;
 	if (gate->num_conns >= gate->config.conns) {
-		tell(gate, "smbdirect: refused a program's connection: there are too many");
+		door->count.refused++;
+		gate_addr_text(addr, user, sizeof(user));
+		gate_tell_too_many(gate, false, &(struct cm_addr){ 0 }, &door->offer.peer, user);
 		evutil_closesocket(fd);
 		return;
 	}
+	door->count.taken++;
 	gate_conn_offer_socket(gate, &door->offer, fd);
 }
 
@@ -140,15 +122,19 @@ static int listen_rdma(struct smbgate *gate, char *ret_error)
 	for (size_t i = 0; i < SMBGATE_PORTS; i++) {
 		const struct cm_addr local = { .family = AF_INET, .port = gate->config.ports[i] };
 		char error[CM_ERROR_LEN];
-		gate->ports[i].gate = gate;
+		struct gate_port *port = &gate->ports[i];
+		*port = (struct gate_port){ .gate = gate };
 		if (local.port == 0)
 			continue;
-		int failed = cm_listen(gate->params.cm, &local, on_cm, &gate->ports[i],
-				       &gate->ports[i].listener, error);
-		if (failed && !first) {
-			first = failed;
+		int failed =
+			cm_listen(gate->params.cm, &local, on_cm, port, &port->listener, error);
+		if (!failed)
+			continue;
+		port->count.error = failed;
+		snprintf(port->count.text, SMBGATE_TEXT_LEN, "%s", error);
+		if (!first)
 			snprintf(ret_error, SMBGATE_TEXT_LEN, "%s", error);
-		}
+		first = first ? first : failed;
 	}
 	return first;
 }
@@ -166,8 +152,10 @@ static int open_door(struct smbgate *gate, const struct smbgate_offer *offer, ch
 	int error = errno;
 	char text[64];
 	gate_addr_text((const struct sockaddr *)&offer->listen, text, sizeof(text));
-	snprintf(ret_error, SMBGATE_TEXT_LEN, "smbdirect: cannot listen on %s: %s", text,
+	door->count.error = -error;
+	snprintf(door->count.text, SMBGATE_TEXT_LEN, "cannot listen on %s: %s", text,
 		 strerror(error));
+	snprintf(ret_error, SMBGATE_TEXT_LEN, "smbdirect: %s", door->count.text);
 	return -error;
 }
 
@@ -190,6 +178,7 @@ int smbgate_configure(struct smbgate *gate, const struct smbgate_config *config,
 	FILL(conns_per_peer);
 	FILL(memory);
 	FILL(memory_per_conn);
+	FILL(smbd.max_fragmented_size);
 	if (config->ports[0] == 0)
 		memcpy(gate->config.ports, defaults.ports, sizeof(defaults.ports));
 	gate->budget.most = gate->config.memory;

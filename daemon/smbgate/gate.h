@@ -47,11 +47,43 @@ struct smbgate_config {
 	size_t memory_per_conn;      /* and of one connection (64 MiB) */
 };
 
+enum smbgate_what {
+	SMBGATE_TOLD_UP,      /* a connection is established */
+	SMBGATE_TOLD_DOWN,    /* one that was established has ended */
+	SMBGATE_TOLD_REFUSED, /* one could not be established */
+};
+
+/** What has become of a connection. Texts are valid during the call. */
+struct smbgate_told {
+	enum smbgate_what what;
+	bool failed;      /* it has not ended in good order */
+	uint64_t number;  /* 0: it has none, there were too many */
+	bool serves;      /* server side */
+	const char *rnic; /* "": none was chosen yet */
+	struct cm_addr local, peer;
+	const char *user; /* the TCP side; "": not known */
+	const char *text; /* why it has ended */
+};
+
+/** A message of SMB Direct. */
+struct smbgate_message {
+	bool sent;
+	bool negotiates; /* a Negotiate message, else a Data Transfer message */
+	bool serves;
+	uint64_t number; /* of the connection */
+	struct cm_addr peer;
+	const char *rnic;
+	/** The message of `len` bytes, valid during the call; of what is sent the head alone. */
+	const uint8_t *bytes;
+	size_t len;
+};
+
 struct smbgate_params {
 	struct event_base *base;
 	struct cm *cm;
-	/** For operators: a connection has begun or ended, or something cannot be done. */
-	void (*told)(void *ctx, bool warning, const char *text);
+	void (*told)(void *ctx, const struct smbgate_told *told);
+	/** Each message that is sent or has come. NULL is allowed. */
+	void (*tap)(void *ctx, const struct smbgate_message *message);
 	void *ctx;
 };
 
@@ -73,6 +105,9 @@ enum smbgate_state {
 	SMBGATE_ENDED,
 };
 
+/** How many connections that have ended are kept. */
+#define SMBGATE_HISTORY 32
+
 /** A connection as operators see it. Those that have ended are kept for a while. */
 struct smbgate_view {
 	uint64_t number;
@@ -82,10 +117,14 @@ struct smbgate_view {
 	struct cm_addr local, peer;
 	char user[64]; /* the TCP side: "127.0.0.1:445" */
 	struct smbd_view smbd;
-	uint64_t rdma_read, rdma_written; /* bytes of this side's requests */
-	uint64_t rdma_offered;            /* bytes that the peer has moved by its requests */
+	/** Bytes of files that went by RDMA READ, to the server; and by RDMA WRITE, to the client.
+	 * It is always the server side that asks the RNIC for them. */
+	uint64_t rdma_read, rdma_written;
+	/** Requests whose data went so; and those whose channel was wrong. */
 	uint64_t channels_served, channels_refused;
-	uint64_t age_us;
+	size_t memory;      /* bytes of registered memory and of a long message that comes */
+	uint64_t age_us;    /* since it began */
+	uint64_t lasted_us; /* the same until its end */
 	char why[SMBGATE_TEXT_LEN]; /* it has ended */
 };
 
@@ -95,5 +134,31 @@ void smbgate_each(struct smbgate *gate, bool (*fn)(void *arg, const struct smbga
 /** End a connection. @return 0; -ENOENT */
 int smbgate_disconnect(struct smbgate *gate, uint64_t number);
 const char *smbgate_state_name(enum smbgate_state state);
+
+/** Where connections are taken: a port of RDMA, or an address of this host for programs. */
+struct smbgate_listener_view {
+	bool serves; /* server side: a port of RDMA */
+	char listen[64], leads_to[64];
+	uint64_t taken, refused; /* connections; refused ones were too many */
+	int error;               /* a negative errno: nobody listens, and `text` says why */
+	char text[SMBGATE_TEXT_LEN];
+};
+
+void smbgate_each_listener(const struct smbgate *gate,
+			   void (*fn)(void *arg, const struct smbgate_listener_view *view),
+			   void *arg);
+
+/** Counts since the start, also of connections that nobody remembers. */
+struct smbgate_stats {
+	uint64_t established, ended; /* connections that were up; those of them that have ended */
+	uint64_t refused;            /* could not be established */
+	uint64_t sent, received;     /* payload bytes by SEND */
+	/** Bytes by RDMA READ and WRITE that have left this host, and those that have come. */
+	uint64_t read_sent, read_received, write_sent, write_received;
+	uint64_t channels_served, channels_refused;
+	size_t memory, memory_most; /* bytes in use, as in views, and their bound */
+};
+
+void smbgate_get_stats(const struct smbgate *gate, struct smbgate_stats *ret_stats);
 
 #endif

@@ -13,7 +13,8 @@
  *   serve.c       what changes in messages on the server side
  *   offer.c       what changes in messages on the client side
  *   compound.c    the messages of a compound
- *   view.c        what operators see
+ *   view.c        what operators see, and are told
+ *   trace.c       messages in the log
  */
 #ifndef SMCRD_SMBGATE_INTERNAL_H
 #define SMCRD_SMBGATE_INTERNAL_H
@@ -52,8 +53,11 @@ struct gate_conn {
 	uint16_t ports[SMBGATE_PORTS]; /* client side: those that are still to be tried */
 	size_t num_ports;
 	uint64_t began_at;
+	uint64_t ended_at; /* 0: it has not */
 	char why[SMBGATE_TEXT_LEN];
-	uint64_t channels_served, channels_refused, offered_bytes;
+	bool was_up; /* it was established */
+	uint64_t channels_served, channels_refused;
+	uint64_t offered_read, offered_written; /* client side: bytes that the server has moved */
 
 	/* The message that comes by TCP: in a block, or in plain memory. */
 	struct block *block;
@@ -71,18 +75,31 @@ struct gate_conn {
 	struct gate_conn *prev, *next;
 };
 
+/** What a listener has done, and why it is none. */
+struct gate_listening {
+	uint64_t taken, refused;
+	int error; /* negative errno */
+	char text[SMBGATE_TEXT_LEN];
+};
+
 struct gate_port {
 	struct smbgate *gate;
 	struct cm_listener *listener;
+	struct gate_listening count;
 };
 
 struct gate_door {
 	struct smbgate *gate;
 	struct smbgate_offer offer;
 	struct evconnlistener *listener;
+	struct gate_listening count;
 };
 
-#define GATE_HISTORY 32
+/** A connection that has ended. */
+struct gate_ended {
+	struct smbgate_view view;
+	uint64_t began_at;
+};
 
 struct smbgate {
 	struct smbgate_params params;
@@ -96,8 +113,9 @@ struct smbgate {
 	struct gate_conn *conns;
 	unsigned int num_conns;
 	uint64_t last_number;
-	struct smbgate_view history[GATE_HISTORY]; /* a ring */
+	struct gate_ended history[SMBGATE_HISTORY]; /* a ring */
 	uint64_t num_history;
+	struct smbgate_stats past; /* of connections that have ended */
 };
 
 /* ---- gate.c */
@@ -105,8 +123,6 @@ struct smbgate {
 uint64_t gate_now(void);
 /** "127.0.0.1:445", "[::1]:445", or a path. */
 void gate_addr_text(const struct sockaddr *addr, char *text, size_t len);
-/** Tell operators: "smbdirect 7 (10.0.0.2:1234): " and so on. */
-void gate_tell(const struct gate_conn *conn, bool warning, const char *text);
 
 /* ---- conn.c */
 
@@ -119,6 +135,9 @@ void gate_conn_offer_socket(struct smbgate *gate, const struct smbgate_offer *of
 void gate_conn_end(struct gate_conn *conn, bool reset, const char *why);
 /** Free it at once. */
 void gate_conn_free(struct gate_conn *conn);
+/** A block of the RDMA side. @return NULL: there is no room now, and go_on follows when there may
+ * be; or there will never be, and the connection ends */
+struct block *gate_conn_block(struct gate_conn *conn, enum block_use use, size_t len);
 /** Take messages from the RDMA side only if there is room for what waits. */
 void gate_conn_balance(struct gate_conn *conn, bool hungry);
 /** May a further message come by TCP? */
@@ -153,6 +172,13 @@ void gate_conn_offer_free(struct gate_conn *conn);
 
 /* ---- view.c */
 
-void gate_conn_get_view(const struct gate_conn *conn, struct smbgate_view *ret_view);
+/** Tell operators that it is up; and that it has ended, once, with its reason. */
+void gate_tell_up(const struct gate_conn *conn);
+void gate_tell_end(const struct gate_conn *conn);
+/** Tell of a connection that was refused because there are too many. */
+void gate_tell_too_many(struct smbgate *gate, bool serves, const struct cm_addr *local,
+			const struct cm_addr *peer, const char *user);
+/** The connection is about to be freed: keep what operators may ask about it. */
+void gate_conn_remember(const struct gate_conn *conn);
 
 #endif

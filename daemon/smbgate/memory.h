@@ -3,10 +3,15 @@
  * @file memory.h
  * Memory that is registered with the RNIC of one connection, in blocks that are used again: to
  * register memory costs more than to copy it. Its sum is bounded for each connection, and for all.
+ * Blocks that a connection does not use at the moment give way to those that others need; and
+ * whoever was refused is told when there may be room again.
+ *
+ * Threads: the event loop's.
  */
 #ifndef SMCRD_SMBGATE_MEMORY_H
 #define SMCRD_SMBGATE_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,12 +26,13 @@ enum block_use {
 	BLOCK_USES,
 };
 
-/** What all connections may use together. */
-struct memory_budget {
-	size_t used, most; /* bytes */
-};
-
 struct memory;
+
+/** What all connections may use together. Zeros but for `most` at first. */
+struct memory_budget {
+	size_t used, most;  /* bytes */
+	struct memory *all; /* of all connections */
+};
 
 struct block {
 	uint8_t *bytes;
@@ -38,19 +44,28 @@ struct block {
 	struct block *next;
 };
 
-/** Memory of a protection domain. @param most  bytes of this connection */
+/**
+ * Memory of a protection domain.
+ * @param most  bytes of this connection's blocks
+ * @param room  called once after a refusal, when there may be room again; from inside calls for
+ *              any memory of the budget, so it must not call back
+ */
 int memory_new(struct rnic_pd *pd, struct memory_budget *budget, size_t most,
-	       struct memory **ret_memory);
+	       void (*room)(void *ctx), void *ctx, struct memory **ret_memory);
 /** Free it. Nobody may hold a block any more. NULL is allowed. */
 void memory_free(struct memory *memory);
 
 /** A block of at least `len` bytes, with one holder. Its bytes are those of earlier use.
- * @return NULL: the bounds are reached, or there is no memory */
-struct block *block_get(struct memory *memory, enum block_use use, size_t len);
+ * @return NULL: `*ret_error` is -EAGAIN, the bounds are reached; or another negative errno: there
+ * is no memory, the RNIC cannot register it, or none is so large */
+struct block *block_get(struct memory *memory, enum block_use use, size_t len, int *ret_error);
 void block_hold(struct block *block);
 /** A holder is done; NULL is allowed. */
 void block_put(struct block *block);
-/** Bytes of all blocks. */
+/** Count `bytes` of memory that is not registered; they replace those that were counted before. The
+ * bound for all connections alone holds. @return false: they are not counted */
+bool memory_reserve(struct memory *memory, size_t bytes);
+/** Bytes of all blocks, and of what is reserved. */
 size_t memory_used(const struct memory *memory);
 
 #endif

@@ -52,9 +52,11 @@ struct rdma {
 	struct smbd *smbd;
 	struct memory *memory;
 	struct event *timer;
+	struct event *room; /* there may be room for blocks again */
 	bool windows;
-	bool ending; /* `ended` of SMB Direct was called; it waits for what was sent */
-	bool over;   /* the user was told the end */
+	bool ending;        /* `ended` of SMB Direct was called; it waits for what was sent */
+	bool over;          /* the user was told the end */
+	bool spoken, heard; /* a message was sent; one has come. The first ones negotiate */
 
 	/* The places of the send queue that are used, in their order. */
 	struct request requests[SEND_DEPTH];
@@ -358,9 +360,19 @@ static int op_send(void *ctx, const uint8_t *head, size_t head_len, const uint8_
 	struct rdma *rdma = ctx;
 	if (rdma->waiting || !has_place(rdma))
 		return -EAGAIN;
-	if (len == 0)
-		return send_inline(rdma, head, head_len, token);
-	return send_from_slot(rdma, head, head_len, payload, len, token);
+	int error = len == 0 ? send_inline(rdma, head, head_len, token)
+			     : send_from_slot(rdma, head, head_len, payload, len, token);
+	if (error)
+		return error;
+	rdma->params.ops->seen(rdma->params.ctx, true, !rdma->spoken, head, head_len + len);
+	rdma->spoken = true;
+	return 0;
+}
+
+static bool op_reserve(void *ctx, size_t bytes)
+{
+	struct rdma *rdma = ctx;
+	return memory_reserve(rdma->memory, bytes);
 }
 
 static bool op_has_token(void *ctx, uint32_t token)
@@ -406,6 +418,7 @@ static void op_ended(void *ctx, enum smbd_end end, bool send_first)
 static const struct smbd_ops smbd_ops = {
 	.post_receives = op_post_receives,
 	.send = op_send,
+	.reserve = op_reserve,
 	.has_token = op_has_token,
 	.established = op_established,
 	.message = op_message,
@@ -445,6 +458,8 @@ static void received(struct rdma *rdma, const struct rnic_wc *wc)
 		be_over(rdma);
 		return;
 	}
+	rdma->params.ops->seen(rdma->params.ctx, false, !rdma->heard, wc->data, wc->length);
+	rdma->heard = true;
 	/* SMBD-4 */
 	smbd_received(rdma->smbd, wc->data, wc->length,
 		      wc->invalidated ? &wc->invalidated_rkey : NULL, now_us());
@@ -482,6 +497,22 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	smbd_timer(rdma->smbd, now_us());
 	arm(rdma);
+}
+
+static void on_room(evutil_socket_t fd, short what, void *arg)
+{
+	struct rdma *rdma = arg;
+	(void)fd;
+	(void)what;
+	if (!rdma->ending)
+		rdma->params.ops->room(rdma->params.ctx);
+}
+
+/* Of memory, from inside any call: the user hears it from the event loop. */
+static void memory_has_room(void *ctx)
+{
+	struct rdma *rdma = ctx;
+	event_active(rdma->room, EV_TIMEOUT, 0);
 }
 
 /* ---- tokens */
@@ -562,7 +593,7 @@ static int make_qp(struct rdma *rdma)
 		error = rnic_qp_create(rdma->pd, &params, &rdma->qp);
 	if (!error)
 		error = memory_new(rdma->pd, rdma->params.budget, rdma->params.most_memory,
-				   &rdma->memory);
+				   memory_has_room, rdma, &rdma->memory);
 	return error;
 }
 
@@ -578,7 +609,8 @@ int rdma_new(const struct rdma_params *params, struct rdma **ret_rdma,
 		smbd_config_fill(&rdma->params.config, params->role);
 		rdma->windows = info.windows;
 		rdma->timer = evtimer_new(params->base, on_timer, rdma);
-		error = rdma->timer ? make_qp(rdma) : -ENOMEM;
+		rdma->room = evtimer_new(params->base, on_room, rdma);
+		error = rdma->timer && rdma->room ? make_qp(rdma) : -ENOMEM;
 	}
 	if (!error)
 		error = smbd_new(&rdma->params.config, params->role, &smbd_ops, rdma, now_us(),
@@ -628,6 +660,8 @@ void rdma_free(struct rdma *rdma)
 		rnic_pd_free(rdma->pd);
 	if (rdma->timer)
 		event_free(rdma->timer);
+	if (rdma->room)
+		event_free(rdma->room);
 	smbd_free(rdma->smbd);
 	free(rdma->receive_bytes);
 	free(rdma->free_receives);
@@ -673,9 +707,14 @@ void rdma_hold(struct rdma *rdma, bool hold)
 	arm(rdma);
 }
 
-struct block *rdma_block(struct rdma *rdma, enum block_use use, size_t len)
+struct block *rdma_block(struct rdma *rdma, enum block_use use, size_t len, int *ret_error)
 {
-	return block_get(rdma->memory, use, len);
+	return block_get(rdma->memory, use, len, ret_error);
+}
+
+size_t rdma_memory(const struct rdma *rdma)
+{
+	return memory_used(rdma->memory);
 }
 
 bool rdma_is_idle(const struct rdma *rdma)

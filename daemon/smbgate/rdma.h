@@ -23,6 +23,10 @@ struct rdma;
 
 /** What the user hears; all are required. */
 struct rdma_ops {
+	/** A message of SMB Direct of `len` bytes is sent, or has come: for those who want to
+	 * watch. Of what is sent the head alone is at `bytes`. @param negotiates  a Negotiate
+	 * message, else a Data Transfer message */
+	void (*seen)(void *ctx, bool sent, bool negotiates, const uint8_t *bytes, size_t len);
 	void (*established)(void *ctx);
 	/** A message has come. `data` is valid until the call returns. @param token a token of
 	 * rdma_offer() that the peer has invalidated with it; NULL: none */
@@ -85,8 +89,10 @@ int rdma_read(struct rdma *rdma, struct block *block, const struct rdma_piece *p
 int rdma_write(struct rdma *rdma, struct block *block, const struct rdma_piece *pieces, size_t n,
 	       void *tag);
 
-/** A block of this connection's memory, see block_get(). */
-struct block *rdma_block(struct rdma *rdma, enum block_use use, size_t len);
+/** A block of this connection's memory, see block_get(). After -EAGAIN `room` follows. */
+struct block *rdma_block(struct rdma *rdma, enum block_use use, size_t len, int *ret_error);
+/** Bytes of its memory, see memory_used(). */
+size_t rdma_memory(const struct rdma *rdma);
 
 /** Memory that was given to the peer. */
 struct rdma_offer;

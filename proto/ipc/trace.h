@@ -10,12 +10,13 @@
 
 /** X(type, name): IPC_TRACE_type, and the word of operators */
 #define IPC_TRACES(X)                                                                              \
-	X(CLC, "clc")   /* messages that set up a connection */                                    \
-	X(LLC, "llc")   /* messages about links and memory */                                      \
-	X(CDC, "cdc")   /* messages of connections: cursors and flags */                           \
-	X(RNIC, "rnic") /* queue pairs, memory and ports of RNICs */                               \
-	X(CM, "cm")     /* messages of the connection manager */                                   \
-	X(IPC, "ipc")   /* requests of programs and tools to smcrd, and its replies */
+	X(CLC, "clc")             /* messages that set up a connection */                          \
+	X(LLC, "llc")             /* messages about links and memory */                            \
+	X(CDC, "cdc")             /* messages of connections: cursors and flags */                 \
+	X(RNIC, "rnic")           /* queue pairs, memory and ports of RNICs */                     \
+	X(CM, "cm")               /* messages of the connection manager */                         \
+	X(SMBDIRECT, "smbdirect") /* messages of SMB Direct */                                     \
+	X(IPC, "ipc")             /* requests of programs and tools to smcrd, and its replies */
 
 enum ipc_trace {
 #define IPC_TRACE_TYPE(type, ...) IPC_TRACE_##type,
