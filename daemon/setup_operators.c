@@ -31,7 +31,6 @@ int setup_control(struct smcrd *smcrd)
 					   .rnics = smcrd->rnics,
 					   .engine = smcrd->engine,
 					   .cm = smcrd->cm,
-					   .smbgate = smcrd->smbgate,
 					   .ctx = smcrd,
 					   .reload = reconfigure_begin,
 					   .set_values = reconfigure_values,

@@ -59,6 +59,7 @@ int setup_smb(struct smcrd *smcrd)
 	int error = smbgate_new(&params, &smcrd->smbgate);
 	if (error)
 		return error;
+	smcrd->control.smbgate = smcrd->smbgate;
 	setup_smb_listeners(smcrd, &notes);
 	describe_notes(LOG_WARNING, &notes);
 	config_notes_free(&notes);

@@ -22,7 +22,7 @@ check=(
 	python3-prometheus-client shellcheck spin systemd tshark xxd zlib1g-dev zsh
 	# demo, benchmark, and programs that tests run over SMC-R
 	ca-certificates curl ethtool iperf3 iproute2 kmod libcap2-bin ncat nftables nginx-light
-	openssl procps python3-grpcio strace tcpdump util-linux
+	openssl procps python3-grpcio samba smbclient strace tcpdump util-linux
 )
 check_deb=(debootstrap lintian rpm rpmlint)
 

@@ -20,8 +20,8 @@ static const struct {
 	{ "firewall", doctor_firewall },    { "subnets", doctor_subnets },
 	{ "configuration", doctor_config }, { "config-file", doctor_config_file },
 	{ "peers", doctor_peers },          { "links", doctor_links },
-	{ "guard", doctor_guard },          { "programs", doctor_programs },
-	{ "system-bus", doctor_bus },
+	{ "smb-direct", doctor_smbdirect }, { "smb-direct", doctor_smbdirect }, { "guard", doctor_guard },
+	{ "programs", doctor_programs },    { "system-bus", doctor_bus },
 };
 
 json_int_t doctor_number(const json_t *object, const char *key, const char *inner)

@@ -30,7 +30,7 @@ options_of() {
 
 @test "every command is in smcrctl --help and in the manual page, with its arguments" {
 	commands() {
-		grep -E '^ {2,5}(info|peer|device|linkgroup|link|failover|drain|connection|cm|top|rmb|stats|metrics|event|monitor|ueid|log|policy|doctor|check|capture)( |$)' |
+		grep -E '^ {2,5}(info|peer|device|linkgroup|link|failover|drain|connection|cm|smbdirect|top|rmb|stats|metrics|event|monitor|ueid|log|policy|doctor|check|capture)( |$)' |
 			sed -E 's/^ +//; s/  .*//' | tr '[:upper:]' '[:lower:]' | sort
 	}
 	diff <("$HOSTS_BUILD/bin/smcrctl" --help | commands) \
