@@ -277,14 +277,16 @@ LINK_test_clients_exhaustion := -Wl,--wrap=calloc,--wrap=malloc,--wrap=realloc,-
 LINK_test_clients_times := -Wl,--wrap=clock_gettime
 LINK_test_clients_told := -Wl,--wrap=rdv_verify_socket
 LINK_test_control_cm := -Wl,--wrap=cm_each_conn,--wrap=cm_each_listener,--wrap=cm_get_stats
+LINK_test_control_smbdirect := -Wl,--wrap=smbgate_each,--wrap=smbgate_each_listener,--wrap=smbgate_get_stats,--wrap=smbgate_disconnect
 LINK_test_control_cm_check := -Wl,--wrap=fabric_each_device
 LINK_test_engine_exhaustion := -Wl,--wrap=calloc,--wrap=realloc
 LINK_test_pair_calls := -Wl,--wrap=socketpair,--wrap=bind,--wrap=getsockopt,--wrap=send,--wrap=sendfile,--wrap=memfd_create,--wrap=ftruncate
 LINK_test_policy := -Wl,--wrap=clock_gettime,--wrap=rdv_option_skip_peer,--wrap=rdv_option_unskip_peer,--wrap=rdv_option_set_rule,--wrap=rdv_option_rule_hits
 LINK_test_poller := -Wl,--wrap=epoll_ctl
 LINK_test_smbd_exhaustion := -Wl,--wrap=calloc,--wrap=realloc
+LINK_test_smbgate_memory := -Wl,--wrap=rnic_mr_register,--wrap=rnic_mr_deregister
 LINK_test_soft_exhaustion := -Wl,--wrap=malloc,--wrap=calloc,--wrap=aligned_alloc,--wrap=nl_socket_alloc,--wrap=nl_connect,--wrap=eventfd,--wrap=timerfd_create,--wrap=socket,--wrap=pthread_create
-LINK_test_manual := -Wl,--wrap=cm_each_conn,--wrap=cm_each_listener,--wrap=cm_get_stats,--wrap=rdv_option_skipped_peers,--wrap=rdv_option_get_listeners,--wrap=limits_each,--wrap=fabric_each_device,--wrap=fabric_qp_stats,--wrap=smcr_engine_walk_paths
+LINK_test_manual := -Wl,--wrap=cm_each_conn,--wrap=cm_each_listener,--wrap=cm_get_stats,--wrap=smbgate_each,--wrap=smbgate_each_listener,--wrap=smbgate_get_stats,--wrap=rdv_option_skipped_peers,--wrap=rdv_option_get_listeners,--wrap=limits_each,--wrap=fabric_each_device,--wrap=fabric_qp_stats,--wrap=smcr_engine_walk_paths
 LINK_test_soft_times := -Wl,--wrap=sendmmsg,--wrap=sendto,--wrap=soft_clock
 LINK_test_verbs_memory := -Wl,--wrap=log_message
 

@@ -167,7 +167,9 @@ static const struct column rest_columns[] = {
 	{ "CM messages dropped", "cm.dropped" },
 	{ "CM messages sent again", "cm.resent" },
 	{ "SMB Direct connections now", "smbdirect.connections_now" },
+	{ "SMB Direct listeners now", "smbdirect.listeners_now" },
 	{ "SMB Direct established", "smbdirect.established" },
+	{ "SMB Direct ended", "smbdirect.ended" },
 	{ "SMB Direct refused", "smbdirect.refused" },
 	{ "SMB bytes sent by SEND", "smbdirect.tx_bytes" },
 	{ "SMB bytes received by SEND", "smbdirect.rx_bytes" },
@@ -178,6 +180,7 @@ static const struct column rest_columns[] = {
 	{ "SMB channels served", "smbdirect.channels_served" },
 	{ "SMB channels refused", "smbdirect.channels_refused" },
 	{ "SMB Direct memory", "smbdirect.memory_bytes" },
+	{ "SMB Direct memory at most", "smbdirect.memory_most_bytes" },
 	{ "users kept from port 4791", "refused.roce" },
 	{ "users kept from CLC", "refused.clc" },
 };

@@ -67,6 +67,15 @@ static int op_send(void *ctx, const uint8_t *head, size_t head_len, const uint8_
 	return 0;
 }
 
+static bool op_reserve(void *ctx, size_t bytes)
+{
+	struct smbdfix *fix = ctx;
+	if (fix->reserve_most && bytes > fix->reserve_most)
+		return false;
+	fix->reserved = bytes;
+	return true;
+}
+
 static bool op_has_token(void *ctx, uint32_t token)
 {
 	const struct smbdfix *fix = ctx;
@@ -107,6 +116,7 @@ static void op_ended(void *ctx, enum smbd_end end, bool send_first)
 static const struct smbd_ops ops = {
 	.post_receives = op_post_receives,
 	.send = op_send,
+	.reserve = op_reserve,
 	.has_token = op_has_token,
 	.established = op_established,
 	.message = op_message,

@@ -39,6 +39,8 @@ struct smbdfix {
 	size_t send_room;       /* how many more can be sent */
 	int send_error;         /* if not 0: what the next SEND returns */
 	uint32_t own_token;     /* of memory that is registered; 0: none */
+	size_t reserved;        /* bytes for a long message */
+	size_t reserve_most;    /* and how many there may be; 0: any */
 
 	unsigned int established;
 	size_t num_messages;

@@ -41,6 +41,8 @@ static void forms_follow_from_the_table(void **state)
 		{ "connection.show", FORM_MANAGER, "ShowConnection", "a{sv}", "aa{sv}s" },
 		{ "policy.show", FORM_MANAGER, "ShowPolicy", "a{sv}", "a{sv}s" },
 		{ "cm.show", FORM_MANAGER, "ShowCm", "a{sv}", "a{sv}s" },
+		{ "smbdirect.show", FORM_MANAGER, "ShowSmbdirect", "a{sv}", "a{sv}s" },
+		{ "smbdirect.disconnect", FORM_MANAGER, "DisconnectSmbdirect", "u", "sa{sv}" },
 		{ "cm.check", FORM_MANAGER, "CheckCm", "sq", "sa{sv}" },
 		{ "policy.judge", FORM_MANAGER, "JudgePolicy", "sa{sv}", "a{sv}" },
 		{ "event.wait", FORM_MANAGER, NULL, NULL, NULL },

@@ -227,6 +227,7 @@ static void only_places_of_the_view_are_taken(void **state)
 		{ "cm.show", "listener:1", true },
 		{ "cm.show", "live:1", true },
 		{ "cm.show", "ended:7", true },
+		{ "smbdirect.show", "live:1", true },
 		{ "connection.show", "", false },
 		{ "connection.show", "live", false },
 		{ "connection.show", "live:", false },

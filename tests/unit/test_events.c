@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "daemon/cm/cm.h"
+#include "daemon/smbgate/gate.h"
 #include "daemon/events/events.h"
 #include "daemon/host/log.h"
 #include "tests/lib/tries.h"
@@ -422,6 +423,54 @@ static void rdma_connections(void **state)
 	events_free(events);
 }
 
+/** What the gateway of SMB Direct tells, of either side. */
+static void connections_of_smb_direct(void **state)
+{
+	(void)state;
+	struct events *events = fresh();
+	struct smbgate_told told = { .what = SMBGATE_TOLD_UP,
+				     .number = 7,
+				     .serves = true,
+				     .rnic = "soft:eth0",
+				     .local = at(1, 445),
+				     .peer = at(9, 40000),
+				     .user = "127.0.0.1:445",
+				     .text = "" };
+	events_smbdirect(events, &told);
+	struct event_record last = look(events, 0, 0).last;
+	assert_string_equal(last.text, "SMB Direct connection 7 of client 192.0.2.9:40000, for the "
+				       "server at 127.0.0.1:445, on soft:eth0 is up");
+	assert_string_equal(event_kind_name(last.kind), "smbdirect-up");
+	assert_string_equal(last.rnic, "soft:eth0");
+	assert_int_equal(last.peer.ip[3], 9);
+	assert_int_equal(last.peer.port, 0);
+
+	told = (struct smbgate_told){ .what = SMBGATE_TOLD_DOWN,
+				      .number = 8,
+				      .rnic = "soft:eth0",
+				      .peer = at(9, 445),
+				      .user = "127.0.0.1:41000",
+				      .text = "the TCP side has closed" };
+	events_smbdirect(events, &told);
+	last = look(events, 1, 0).last;
+	assert_string_equal(last.text,
+			    "SMB Direct connection 8 of program 127.0.0.1:41000, with the server "
+			    "192.0.2.9:445, on soft:eth0 has ended: the TCP side has closed");
+	assert_string_equal(event_kind_name(last.kind), "smbdirect-down");
+
+	told.what = SMBGATE_TOLD_REFUSED;
+	told.number = 0;
+	told.serves = told.failed = true;
+	told.rnic = told.user = "";
+	told.text = "there are too many";
+	events_smbdirect(events, &told);
+	last = look(events, 2, 0).last;
+	assert_string_equal(last.text, "SMB Direct connection of client 192.0.2.9:445 was not "
+				       "established: there are too many");
+	assert_string_equal(event_kind_name(last.kind), "smbdirect-refused");
+	events_free(events);
+}
+
 /** Each kind has its own name and its own id of 128 bits, as the journal needs them. */
 static void kinds_are_told_apart(void **state)
 {
@@ -523,6 +572,7 @@ int main(void)
 		cmocka_unit_test(kinds_are_told_apart),
 		cmocka_unit_test(users_that_were_refused),
 		cmocka_unit_test(rdma_connections),
+		cmocka_unit_test(connections_of_smb_direct),
 		cmocka_unit_test(the_catalog_has_all),
 		cmocka_unit_test(the_manual_has_all),
 		cmocka_unit_test(long_pieces),

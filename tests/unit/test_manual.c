@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "daemon/cm/cm.h"
+#include "daemon/smbgate/gate.h"
 #include "daemon/conns/conns.h"
 #include "daemon/rendezvous/handshake.h"
 #include "daemon/rnic/backend.h"
@@ -122,6 +123,36 @@ void __wrap_cm_get_stats(const struct cm *cm, struct cm_stats *ret_stats)
 	*ret_stats = (struct cm_stats){ 0 };
 }
 
+void __wrap_smbgate_each(struct smbgate *gate,
+			 bool (*fn)(void *arg, const struct smbgate_view *view), void *arg);
+void __wrap_smbgate_each_listener(const struct smbgate *gate,
+				  void (*fn)(void *arg, const struct smbgate_listener_view *view),
+				  void *arg);
+void __wrap_smbgate_get_stats(const struct smbgate *gate, struct smbgate_stats *ret_stats);
+
+void __wrap_smbgate_each(struct smbgate *gate,
+			 bool (*fn)(void *arg, const struct smbgate_view *view), void *arg)
+{
+	const struct smbgate_view view = { .number = 1, .state = SMBGATE_ENDED };
+	(void)gate;
+	fn(arg, &view);
+}
+
+void __wrap_smbgate_each_listener(const struct smbgate *gate,
+				  void (*fn)(void *arg, const struct smbgate_listener_view *view),
+				  void *arg)
+{
+	const struct smbgate_listener_view view = { .listen = "0.0.0.0:445" };
+	(void)gate;
+	fn(arg, &view);
+}
+
+void __wrap_smbgate_get_stats(const struct smbgate *gate, struct smbgate_stats *ret_stats)
+{
+	(void)gate;
+	*ret_stats = (struct smbgate_stats){ 0 };
+}
+
 /* ---- a smcrd that has a row of every kind ---- */
 
 static void nothing(void *ctx)
@@ -216,6 +247,7 @@ static int setup(void **state)
 	control->turns = &fixture->turns;
 	control->option = (struct rdv_option *)fixture; /* never used */
 	control->cm = (struct cm *)fixture;             /* likewise */
+	control->smbgate = (struct smbgate *)fixture;   /* likewise */
 	control->reload = on_reload;
 	fixture->fix->pair->side[PAIR_SERVER].on_command_done = on_done;
 	fixture->fix->pair->side[PAIR_SERVER].on_command_ctx = fixture;
@@ -356,7 +388,8 @@ static void every_key_of_a_view_is_in_its_page(void **state)
 {
 	static const char *const objects[] = { "info",       "device", "linkgroup", "link",
 					       "connection", "rmb",    "stats",     "event",
-					       "ueid",       "config", "policy",    "cm" };
+					       "ueid",       "config", "policy",    "cm",
+					       "smbdirect" };
 	struct fixture *fixture = *state;
 	for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {
 		TRIES("%s", objects[i]);
@@ -456,6 +489,8 @@ static void every_state_is_in_its_page(void **state)
 	expect_states("smcrctl-link", smcr_link_state_name);
 	for (int cm = CM_STATE_ASKING; cm <= CM_STATE_ENDED; cm++)
 		expect_name("smcrctl-cm", cm_state_name((enum cm_state)cm));
+	for (int smb = SMBGATE_CONNECTING; smb <= SMBGATE_ENDED; smb++)
+		expect_name("smcrctl-smbdirect", smbgate_state_name((enum smbgate_state)smb));
 	for (int cm = CM_END_DISCONNECTED; cm <= CM_END_LOCAL; cm++)
 		expect_name("smcrctl-cm", cm_end_name((enum cm_end)cm));
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {

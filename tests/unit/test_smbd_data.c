@@ -440,6 +440,58 @@ static void a_user_ends_it_while_it_gets_a_message(void **state)
 	PROVES("SMBD-141");
 }
 
+static void hold_it(struct smbdfix *fix)
+{
+	smbd_hold(fix->smbd, true, fix->now);
+}
+
+/* Who holds the connection while a message comes does not keep what waits for the credits that have
+ * come with it. */
+static void a_hold_inside_a_message_lets_sends_leave(void **state)
+{
+	(void)state;
+	struct smbdfix fix;
+	smbdfix_establish(&fix, &many, SMBD_ACTIVE, 255, 2);
+	assert_int_equal(smbdfix_send(&fix, 3000, 0), 0);
+	while (!smbdfix_is_silent(&fix))
+		smbdfix_next(&fix);
+	assert_true(smbdfix_view(&fix).queued_bytes > 0);
+	fix.on_message = hold_it;
+	const struct smbdirect_data data = { .credits_requested = 255,
+					     .credits_granted = 10,
+					     .length = 10 };
+	smbdfix_get_data(&fix, &data, 0);
+	assert_int_equal(fix.num_messages, 1);
+	assert_int_equal(smbdfix_view(&fix).queued_bytes, 0);
+	smbdfix_free(&fix);
+}
+
+/* ---- long messages */
+
+static void room_of_a_long_message_is_given_back(void **state)
+{
+	(void)state;
+	struct smbdfix active, passive;
+	const struct smbd_config large = { .max_fragmented_size = 4u << 20 };
+	smbdfix_join(&active, &large, &passive, &large);
+	passive.reserve_most = 4u << 20;
+	assert_int_equal(smbdfix_send(&active, 3u << 20, 3), 0);
+	smbdfix_pump(&active, &passive);
+	smbdfix_expect_message(&passive, 3u << 20, 3);
+	assert_int_equal(passive.reserved, 0);
+	assert_int_equal(smbdfix_send(&active, 100000, 4), 0); /* whose room stays */
+	smbdfix_pump(&active, &passive);
+	smbdfix_expect_message(&passive, 100000, 4);
+	assert_int_equal(passive.reserved, 100000);
+	passive.reserve_most = 200000; /* of others there is not more now */
+	assert_int_equal(smbdfix_send(&active, 200001, 5), 0);
+	smbdfix_pump(&active, &passive);
+	assert_int_equal(passive.end, SMBD_END_RESOURCES);
+	assert_int_equal(passive.num_messages, 2);
+	smbdfix_free(&active);
+	smbdfix_free(&passive);
+}
+
 static void ends_have_words(void **state)
 {
 	(void)state;
@@ -468,6 +520,8 @@ int main(void)
 		cmocka_unit_test(a_failing_send_ends_it),
 		cmocka_unit_test(a_full_send_queue_waits),
 		cmocka_unit_test(a_user_ends_it_while_it_gets_a_message),
+		cmocka_unit_test(a_hold_inside_a_message_lets_sends_leave),
+		cmocka_unit_test(room_of_a_long_message_is_given_back),
 		cmocka_unit_test(ends_have_words),
 	};
 	return cmocka_run_group_tests_name("smbd: data", tests, NULL, NULL);

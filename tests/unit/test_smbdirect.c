@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "proto/smbdirect/smbdirect.h"
+#include "proto/smbdirect/text.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/tries.h"
 
@@ -219,6 +220,66 @@ static void payloads(void **state)
 	PROVES("SMBD-111 SMBD-112 SMBD-114 SMBD-116 SMBD-169");
 }
 
+/* ---- as text */
+
+static void text_is(enum smbdirect_kind kind, const uint8_t *buf, size_t len, const char *expect)
+{
+	char text[SMBDIRECT_TEXT_LEN];
+	smbdirect_text(kind, buf, len, text);
+	assert_string_equal(text, expect);
+}
+
+static void messages_as_text(void **state)
+{
+	(void)state;
+	uint8_t buf[SMBDIRECT_RESPONSE_LEN];
+	const struct smbdirect_request request = { .min_version = 0x0100,
+						   .max_version = 0x0102,
+						   .credits_requested = 255,
+						   .preferred_send_size = 1364,
+						   .max_receive_size = 8192,
+						   .max_fragmented_size = 1048576 };
+	smbdirect_encode_request(&request, buf);
+	text_is(SMBDIRECT_NEGOTIATE_REQUEST, buf, SMBDIRECT_REQUEST_LEN,
+		"Negotiate Request: versions 1.0 to 1.2, wants 255 credits, prefers SENDs of 1364 "
+		"bytes, takes 8192, whole messages of 1048576");
+	struct smbdirect_response response = { .min_version = 0x0100,
+					       .max_version = 0x0100,
+					       .version = 0x0100,
+					       .credits_requested = 10,
+					       .credits_granted = 20,
+					       .max_read_write_size = 8388608,
+					       .preferred_send_size = 1,
+					       .max_receive_size = 2,
+					       .max_fragmented_size = 3 };
+	smbdirect_encode_response(&response, buf);
+	text_is(SMBDIRECT_NEGOTIATE_RESPONSE, buf, sizeof(buf),
+		"Negotiate Response: status 0x00000000, success, versions 1.0 to 1.0, version 1.0, "
+		"grants 20 credits, wants 10, prefers SENDs of 1 bytes, takes 2, whole messages of "
+		"3, RDMA of 8388608 bytes");
+	response.status = SMBDIRECT_NOT_SUPPORTED;
+	smbdirect_encode_response(&response, buf);
+	text_is(SMBDIRECT_NEGOTIATE_RESPONSE, buf, sizeof(buf),
+		"Negotiate Response: status 0xc00000bb, no common version, versions 1.0 to 1.0");
+	struct smbdirect_data data = { .credits_requested = 255,
+				       .credits_granted = 3,
+				       .response_requested = true,
+				       .remaining = 5000,
+				       .length = 1340 };
+	size_t head = smbdirect_encode_data(&data, buf);
+	/* Of what is sent only the head is there. */
+	text_is(SMBDIRECT_DATA_TRANSFER, buf, head + 1340,
+		"Data Transfer: 1340 bytes, 5000 follow, grants 3 credits, wants 255, asks for an "
+		"answer");
+	text_is(SMBDIRECT_DATA_TRANSFER, buf, head + 1339,
+		"1363 bytes that are no Data Transfer message");
+	text_is(SMBDIRECT_NEGOTIATE_REQUEST, buf, 19, "19 bytes that are no Negotiate Request");
+	text_is(SMBDIRECT_NEGOTIATE_RESPONSE, buf, 31, "31 bytes that are no Negotiate Response");
+	assert_string_equal(smbdirect_status_text(SMBDIRECT_INSUFFICIENT_RESOURCES),
+			    "too few resources");
+	assert_string_equal(smbdirect_status_text(1), "unknown");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -228,6 +289,7 @@ int main(void)
 		cmocka_unit_test(short_messages),
 		cmocka_unit_test(reserved_bits_mean_nothing),
 		cmocka_unit_test(payloads),
+		cmocka_unit_test(messages_as_text),
 	};
 	return cmocka_run_group_tests_name("smbdirect", tests, NULL, NULL);
 }
