@@ -7,6 +7,7 @@
 #   make quickcheck  what needs neither root nor a second host, in a minute or two
 #   make check      every test, after make check-deps, which installs what tests need; needs root
 #   make demo       two hosts in network namespaces, traffic over SMC-R; needs root
+#   make demo-smb   the same with Samba's programs over SMB Direct
 #   make interop    with the kernel's rdma_rxe, rdma_cm and SMC-R, in virtual machines; needs root
 #   make interop-quick  the most telling part of it, in some minutes
 #   make bench-vm   speed against the kernel's SMC-R in the same virtual machines; needs root
@@ -133,7 +134,7 @@ BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
 LIBSMCR_SONAME := libsmcr.so.0
 LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
-.PHONY: all tests check quickcheck compat demo bench soak resets stress endure hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm shell-check install uninstall dist deb check-deb check-deb-vm clean \
+.PHONY: all tests check quickcheck compat demo demo-smb bench soak resets stress endure hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm shell-check install uninstall dist deb check-deb check-deb-vm clean \
 	format format-check deps check-deps model analyze mutate mutate-settings
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -414,6 +415,10 @@ quickcheck:
 demo: check-deps
 	$(MAKE) -j$$(nproc) all
 	scripts/demo.sh
+
+demo-smb: check-deps
+	$(MAKE) -j$$(nproc) all
+	scripts/demo-smb.sh
 
 bench: check-deps
 	$(MAKE) -j$$(nproc) all tests
