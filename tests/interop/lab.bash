@@ -18,6 +18,7 @@
 LAB_UEID=SMCRD.INTEROP
 LAB_VERSION=2
 LAB_CAPTURE=yes # empty: packets are not captured
+LAB_MTU=1500
 LAB_TEST_LINK_SECONDS=3
 declare -gA LAB_KIND LAB_DIR LAB_PID # PID: of a virtual machine
 
@@ -52,7 +53,7 @@ lab_up() {
 	local n
 	ip netns add "$LAB"
 	ip -n "$LAB" link add br0 type bridge
-	ip -n "$LAB" link set br0 up
+	ip -n "$LAB" link set br0 mtu "$LAB_MTU" up
 	for n in 1 2; do
 		LAB_KIND[$n]=${!n}
 		LAB_DIR[$n]=$VM_WORK/host$n
@@ -92,7 +93,7 @@ lab_namespace() {
 	ip -n "$name" link set lo up
 	ip netns exec "$name" bash -c '. "$1"; nic_sysctl' - "$VM_HERE/guest/nic.bash"
 	for nic in 0 1; do
-		ip -n "$name" link add "net$nic" type veth peer name "host$n$nic" netns "$LAB"
+		ip -n "$name" link add "net$nic" mtu "$LAB_MTU" type veth peer name "host$n$nic" mtu "$LAB_MTU" netns "$LAB"
 		ip -n "$LAB" link set "host$n$nic" master br0 up
 		# Without segmentation offload, so that the capture has packets as on a wire.
 		ip netns exec "$name" ethtool -K "net$nic" tx-udp-segmentation off gso off tso off
@@ -108,9 +109,9 @@ lab_machine() {
 	local n=$1 nic dir=${LAB_DIR[$1]} options=()
 	for nic in 0 1; do
 		ip -n "$LAB" tuntap add "host$n$nic" mode tap
-		ip -n "$LAB" link set "host$n$nic" master br0 up
+		ip -n "$LAB" link set "host$n$nic" mtu "$LAB_MTU" master br0 up
 		options+=(-netdev "tap,id=n$nic,ifname=host$n$nic,script=no,downscript=no"
-			-device "virtio-net-pci,netdev=n$nic,mac=52:54:00:00:0$nic:0$n,romfile=")
+			-device "virtio-net-pci,netdev=n$nic,mac=52:54:00:00:0$nic:0$n,romfile=,host_mtu=$LAB_MTU")
 	done
 	mkfifo "$dir.orders.in" "$dir.orders.out"
 	cp "$VM_HERE/guest/runner" "$VM_HERE/guest/nic.bash" "$VM_HERE/guest/smc.bash" "$dir/"

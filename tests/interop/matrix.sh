@@ -32,6 +32,8 @@ MATRIX_SECONDS=${MATRIX_SECONDS:-9000}
 
 # shellcheck source=tests/interop/vm.bash
 . "$here/vm.bash"
+# shellcheck source=tests/interop/kbuild.bash
+. "$here/kbuild.bash"
 # shellcheck source=tests/interop/version1.bash
 . "$here/version1.bash"
 # shellcheck source=tests/interop/lab.bash
