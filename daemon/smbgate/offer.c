@@ -18,6 +18,7 @@ struct offered {
 
 struct offer {
 	struct offer_config config;
+	uint16_t dialect; /* 0: not negotiated yet */
 	struct offered *offered;
 };
 
@@ -91,6 +92,8 @@ void offer_request(const struct offer *offer, const uint8_t *buf, size_t len,
 	struct smb2_header header;
 	struct offered *known;
 	*ret_plan = (struct offer_plan){ .what = OFFER_NOTHING };
+	if (offer->dialect < SMB2_DIALECT_300)
+		return;
 	if (smb2_decode_header(buf, len, &header) < 0 || header.next != 0 ||
 	    (header.flags & (SMB2_FLAG_SIGNED | SMB2_FLAG_RESPONSE | SMB2_FLAG_ASYNC)))
 		return;
@@ -102,6 +105,13 @@ void offer_request(const struct offer *offer, const uint8_t *buf, size_t len,
 		plan_read(offer, buf, len, ret_plan);
 	else if (header.command == SMB2_WRITE)
 		plan_write(offer, buf, len, ret_plan);
+}
+
+/* SMB 3.0 has no channel whose token the answer invalidates (MS-SMB2 2.2.19, 2.2.21). */
+static uint32_t channel(const struct offer *offer)
+{
+	return offer->dialect == SMB2_DIALECT_300 ? SMB2_CHANNEL_RDMA_V1
+						  : SMB2_CHANNEL_RDMA_V1_INVALIDATE;
 }
 
 int offer_build_request(struct offer *offer, const struct offer_plan *plan, const uint8_t *buf,
@@ -120,14 +130,14 @@ int offer_build_request(struct offer *offer, const struct offer_plan *plan, cons
 	if (plan->what == OFFER_READ) {
 		const struct smb2_read_request request = {
 			.length = plan->length,
-			.channel = SMB2_CHANNEL_RDMA_V1_INVALIDATE,
+			.channel = channel(offer),
 			.info_offset = SMB2_READ_REQUEST_LEN,
 			.info_length = SMBDIRECT_DESCRIPTOR_LEN,
 		};
 		smb2_put_read_request(out, &request);
 	} else {
 		const struct smb2_write_request request = {
-			.channel = SMB2_CHANNEL_RDMA_V1_INVALIDATE,
+			.channel = channel(offer),
 			.remaining = plan->length,
 			.info_offset = SMB2_WRITE_REQUEST_LEN,
 			.info_length = SMBDIRECT_DESCRIPTOR_LEN,
@@ -154,6 +164,17 @@ static struct offered *answered(struct offer *offer, const uint8_t *buf, size_t 
 	return offered;
 }
 
+/* The server has chosen a dialect. It tells that without a signature, before there is a session. */
+static void note_dialect(struct offer *offer, const uint8_t *buf, size_t len)
+{
+	struct smb2_header header;
+	struct smb2_negotiate_response response;
+	if (smb2_decode_header(buf, len, &header) == 0 && header.command == SMB2_NEGOTIATE &&
+	    (header.flags & SMB2_FLAG_RESPONSE) &&
+	    smb2_decode_negotiate_response(buf, len, &response) == 0)
+		offer->dialect = response.dialect;
+}
+
 /* Bytes that the server has written into the memory of a READ; a response with data in it, an error
  * and the response to a WRITE have none. */
 static uint32_t written_bytes(const uint8_t *buf, size_t len)
@@ -171,6 +192,7 @@ int offer_response(struct offer *offer, const uint8_t *buf, size_t len,
 {
 	struct offered *offered = answered(offer, buf, len);
 	*ret_answer = (struct offer_answer){ 0 };
+	note_dialect(offer, buf, len);
 	if (!offered)
 		return 0;
 	const uint32_t written = written_bytes(buf, len);

@@ -7,7 +7,8 @@
  * messages up to a size that may be far below what the client sends (Linux's ksmbd: 173,910 bytes),
  * and moves more by RDMA. So the data of large requests stay in this host's memory, whose token the
  * request gets as a channel, and data that the server has written there are put into the response.
- * Compounds, and messages that are signed or encrypted, pass untouched.
+ * Compounds, and messages that are signed or encrypted, pass untouched; so does everything of
+ * dialects before SMB 3.0, which know no channels.
  *
  * All here only computes: the caller has the memory and moves the bytes.
  */

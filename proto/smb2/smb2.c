@@ -6,7 +6,7 @@
 
 #include "proto/smcr/bytes.h"
 
-/* Offsets of fields, from the header (MS-SMB2 2.2.1, 2.2.19, 2.2.20, 2.2.21). */
+/* Offsets of fields, from the header (MS-SMB2 2.2.1, 2.2.4, 2.2.19, 2.2.20, 2.2.21). */
 enum {
 	HEADER_SIZE = 4,
 	HEADER_STATUS = 8,
@@ -16,6 +16,8 @@ enum {
 	HEADER_MESSAGE_ID = 24,
 
 	BODY_SIZE = 64, /* structure size of whatever follows the header */
+
+	NEGOTIATE_DIALECT = 68,
 
 	READ_LENGTH = 68,
 	READ_CHANNEL = 100,
@@ -36,6 +38,7 @@ enum {
 
 #define READ_WRITE_SIZE 49 /* structure size of either request */
 #define ANSWER_SIZE     17
+#define NEGOTIATE_SIZE  65
 #define ALIGNMENT       8 /* of the messages of a compound */
 
 static uint64_t get(const uint8_t *buf, size_t at, unsigned int size)
@@ -136,6 +139,15 @@ int smb2_decode_read_response(const uint8_t *buf, size_t len,
 	if (!is_within(response.data_offset, response.length, SMB2_READ_RESPONSE_LEN, len))
 		return -EBADMSG;
 	*ret_response = response;
+	return 0;
+}
+
+int smb2_decode_negotiate_response(const uint8_t *buf, size_t len,
+				   struct smb2_negotiate_response *ret_response)
+{
+	if (len < SMB2_NEGOTIATE_RESPONSE_LEN || get(buf, BODY_SIZE, 2) != NEGOTIATE_SIZE)
+		return -EBADMSG;
+	ret_response->dialect = (uint16_t)get(buf, NEGOTIATE_DIALECT, 2);
 	return 0;
 }
 

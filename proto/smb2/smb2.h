@@ -21,9 +21,11 @@ enum {
 	SMB2_READ_REQUEST_LEN = 112, /* header and fixed part; likewise the others */
 	SMB2_WRITE_REQUEST_LEN = 112,
 	SMB2_READ_RESPONSE_LEN = 80,
+	SMB2_NEGOTIATE_RESPONSE_LEN = 128,
 };
 
 enum smb2_command {
+	SMB2_NEGOTIATE = 0x0000,
 	SMB2_READ = 0x0008,
 	SMB2_WRITE = 0x0009,
 };
@@ -35,11 +37,19 @@ enum {
 	SMB2_FLAG_SIGNED = 0x00000008,
 };
 
+/** Dialects, of which later ones have greater numbers. */
+enum smb2_dialect {
+	SMB2_DIALECT_300 = 0x0300,
+	SMB2_DIALECT_302 = 0x0302,
+	SMB2_DIALECT_311 = 0x0311,
+};
+
 /** Values of Channel: how the data of a READ or WRITE go. */
 enum smb2_channel {
 	SMB2_CHANNEL_NONE = 0,
-	SMB2_CHANNEL_RDMA_V1 = 1,
-	SMB2_CHANNEL_RDMA_V1_INVALIDATE = 2, /* and the answer invalidates the token */
+	SMB2_CHANNEL_RDMA_V1 = 1, /* from SMB 3.0 on */
+	SMB2_CHANNEL_RDMA_V1_INVALIDATE =
+		2, /* from SMB 3.0.2 on: the answer invalidates the token */
 };
 
 enum {
@@ -82,6 +92,10 @@ struct smb2_read_response {
 	uint32_t remaining; /* with a channel: bytes that were written by RDMA */
 };
 
+struct smb2_negotiate_response {
+	uint16_t dialect; /* also those that enum smb2_dialect has not */
+};
+
 enum smb2_kind smb2_kind(const uint8_t *buf, size_t len);
 
 /**
@@ -103,6 +117,8 @@ int smb2_decode_write_request(const uint8_t *buf, size_t len,
 			      struct smb2_write_request *ret_request);
 int smb2_decode_read_response(const uint8_t *buf, size_t len,
 			      struct smb2_read_response *ret_response);
+int smb2_decode_negotiate_response(const uint8_t *buf, size_t len,
+				   struct smb2_negotiate_response *ret_response);
 
 /** Bytes of a message of a compound, without those that follow it. `left`: to the end of the
  * compound. */

@@ -86,6 +86,13 @@ size_t smb2fix_read_answer(struct smb2fix *fix, uint64_t message_id, uint32_t by
 	return at;
 }
 
+size_t smb2fix_negotiate_answer(struct smb2fix *fix, uint16_t dialect)
+{
+	size_t at = smb2fix_add(fix, SMB2_NEGOTIATE, 0, SMB2_FLAG_RESPONSE, 65, 65);
+	put(fix->bytes + at + 68, dialect, 2);
+	return at;
+}
+
 size_t smb2fix_error(struct smb2fix *fix, uint16_t command, uint64_t message_id, uint32_t status,
 		     uint32_t more_flags)
 {

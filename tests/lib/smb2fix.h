@@ -38,6 +38,8 @@ size_t smb2fix_write(struct smb2fix *fix, uint64_t message_id, uint32_t bytes, u
 size_t smb2fix_write_data(struct smb2fix *fix, uint64_t message_id, uint32_t bytes, uint8_t first);
 /** The response to a READ, with data. */
 size_t smb2fix_read_answer(struct smb2fix *fix, uint64_t message_id, uint32_t bytes, uint8_t first);
+/** The response to a NEGOTIATE: the server has chosen this dialect. */
+size_t smb2fix_negotiate_answer(struct smb2fix *fix, uint16_t dialect);
 /** Any response without more than a structure size, with that status. */
 size_t smb2fix_error(struct smb2fix *fix, uint16_t command, uint64_t message_id, uint32_t status,
 		     uint32_t more_flags);

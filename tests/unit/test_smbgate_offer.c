@@ -17,13 +17,24 @@ static uint8_t out[SMB2FIX_MOST];
 static int memory_a, memory_b;
 static size_t released;
 
+/* The server chooses a dialect. */
+static void negotiate(struct offer *offer, uint16_t dialect)
+{
+	struct offer_answer answer;
+	in.len = 0;
+	smb2fix_negotiate_answer(&in, dialect);
+	assert_int_equal(offer_response(offer, in.bytes, in.len, &answer), 0);
+	assert_null(answer.memory);
+	in.len = 0;
+}
+
 static int setup(void **state)
 {
 	const struct offer_config config = { .least = LEAST, .max_read_write_size = MOST };
 	struct offer *offer;
 	if (offer_new(&config, &offer) != 0)
 		return -1;
-	in.len = 0;
+	negotiate(offer, SMB2_DIALECT_311);
 	released = 0;
 	*state = offer;
 	return 0;
@@ -242,6 +253,67 @@ static void what_passes(void **state)
 	}
 }
 
+/* MS-SMB2 2.2.19 and 2.2.21: SMB 3.0 has no SMB2_CHANNEL_RDMA_V1_INVALIDATE, and earlier dialects
+ * have no channel. Linux's ksmbd refuses what the dialect does not have. */
+static void channels_are_those_of_the_dialect(void **state)
+{
+	const struct {
+		uint16_t dialect;
+		uint32_t channel;
+	} cases[] = {
+		{ 0x0202, SMB2_CHANNEL_NONE },
+		{ 0x0210, SMB2_CHANNEL_NONE },
+		{ 0x02FF, SMB2_CHANNEL_NONE }, /* another NEGOTIATE is to come */
+		{ SMB2_DIALECT_300, SMB2_CHANNEL_RDMA_V1 },
+		{ SMB2_DIALECT_302, SMB2_CHANNEL_RDMA_V1_INVALIDATE },
+		{ SMB2_DIALECT_311, SMB2_CHANNEL_RDMA_V1_INVALIDATE },
+	};
+	static struct smb2fix wanted;
+	for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+		const uint32_t channel = cases[i / 2].channel;
+		const bool read = i % 2;
+		TRIES("dialect %x, %s", cases[i / 2].dialect, read ? "read" : "write");
+		negotiate(*state, cases[i / 2].dialect);
+		wanted.len = 0;
+		if (read) {
+			smb2fix_read(&in, i, 9000, SMB2_CHANNEL_NONE, NULL, 0);
+			smb2fix_read(&wanted, i, 9000, channel, &descriptor, 1);
+		} else {
+			smb2fix_write_data(&in, i, 9000, 3);
+			smb2fix_write(&wanted, i, 9000, channel, &descriptor, 1);
+		}
+		struct offer_plan plan = look(*state);
+		assert_int_equal(plan.what == OFFER_NOTHING, channel == SMB2_CHANNEL_NONE);
+		if (plan.what == OFFER_NOTHING)
+			continue;
+		offer_build_request(*state, &plan, in.bytes, &descriptor, &memory_a, out);
+		assert_memory_equal(out, wanted.bytes, wanted.len);
+	}
+}
+
+static void nothing_is_offered_before_there_is_a_dialect(void **state)
+{
+	const struct offer_config config = { .least = LEAST, .max_read_write_size = MOST };
+	struct offer *offer;
+	(void)state;
+	assert_int_equal(offer_new(&config, &offer), 0);
+	smb2fix_read(&in, 1, 9000, SMB2_CHANNEL_NONE, NULL, 0);
+	assert_int_equal(look(offer).what, OFFER_NOTHING);
+	/* What is no successful answer to a NEGOTIATE tells no dialect. */
+	struct offer_answer answer;
+	in.len = 0;
+	smb2fix_negotiate_answer(&in, SMB2_DIALECT_311);
+	in.bytes[16] = 0; /* a request */
+	offer_response(offer, in.bytes, in.len, &answer);
+	in.len = 0;
+	smb2fix_error(&in, SMB2_NEGOTIATE, 0, 0xC000000D, 0);
+	offer_response(offer, in.bytes, in.len, &answer);
+	in.len = 0;
+	smb2fix_read(&in, 1, 9000, SMB2_CHANNEL_NONE, NULL, 0);
+	assert_int_equal(look(offer).what, OFFER_NOTHING);
+	offer_free(offer, release, NULL);
+}
+
 static void an_id_that_waits_is_not_offered_again(void **state)
 {
 	smb2fix_read(&in, 6, 9000, SMB2_CHANNEL_NONE, NULL, 0);
@@ -262,6 +334,8 @@ int main(void)
 		TEST(more_was_written_than_there_is_room),
 		TEST(what_passes),
 		TEST(an_id_that_waits_is_not_offered_again),
+		TEST(channels_are_those_of_the_dialect),
+		TEST(nothing_is_offered_before_there_is_a_dialect),
 	};
 	return cmocka_run_group_tests_name("smbgate: offer", tests, NULL, NULL);
 }
