@@ -48,7 +48,7 @@ small=(read-to,3.1.1 write-to,3.1.1 tree-to,3.1.1 names-to,3.1.1 files-to,3.1.1,
 	tree-from,3.1.1 tree-from,3.1.1,sign)
 large=("${small[@]}" locks-to,3.1.1 lease-to,3.1.1 lease-to,3.1.1,sign link-to,3.1.1 link-to,3.1.1,sign
 	smbd-to,3.1.1 restart-to,3.1.1 kill-to,3.1.1 many-to,3.1.1 link-from,3.1.1 kill-from,3.1.1)
-number=0 failed=0
+number=0 failed=0 WORKS=0
 OURS=2 KERNEL=1 # numbers of the hosts
 PORT=1445       # of smcrd's client side
 
@@ -73,11 +73,13 @@ address() {
 
 # work HOST SECONDS NAME ARGUMENT..: run a job of guest/smb to its end.
 work() {
-	local n=$1 seconds=$2 status=0
+	local n=$1 seconds=$2 status=0 job
 	shift 2
-	job_start "$n" work "$VM_HERE/guest/smb" "$@"
-	job_wait "$n" work "$seconds" || status=$?
-	cat "$(job_out "$n" work)"
+	WORKS=$((WORKS + 1)) # another name for each, since a program may hang in the kernel
+	job=work$WORKS
+	job_start "$n" $job "$VM_HERE/guest/smb" "$@"
+	job_wait "$n" $job "$seconds" || status=$?
+	cat "$(job_out "$n" $job)"
 	[ $status = 0 ] || echo "$* on host $n: status $status"
 	return $status
 }
@@ -130,8 +132,7 @@ options() {
 		case $option in
 		3.*)
 			CELL_MOUNT+=,vers=$option
-			option=SMB${option/./_}
-			option=${option/.1/1}
+			option=SMB3_$([ "$option" = 3.0 ] && echo 00 || echo 11)
 			CELL_SMBCLIENT+=("--option=client min protocol=$option" "--option=client max protocol=$option")
 			;;
 		sign)
@@ -162,7 +163,7 @@ sum_of() {
 }
 
 share() {
-	if [ "$WHO" = K ]; then echo /srv/share; else echo "$(samba_dir)/share"; fi
+	if [ "$WHO" = K ]; then echo /srv/ksmbd/share; else echo "$(samba_dir)/share"; fi
 }
 
 # place HOST: the directory of the host's files, as the host itself sees it
@@ -187,10 +188,11 @@ same() {
 	}
 }
 
-# with_mount COMMAND..: run the command with the share mounted at /tmp/one.
+# with_mount OPTIONS COMMAND..: run the command with the share mounted at /tmp/one.
 with_mount() {
-	local status=0
-	mounted one || return
+	local status=0 more=$1
+	shift
+	mounted one "$more" || return
 	"$@" || status=1
 	unmounted one && return $status
 }
@@ -225,23 +227,23 @@ both() {
 }
 
 cell_read-to() {
-	with_mount down
+	with_mount cache=none down
 }
 
 cell_write-to() {
-	with_mount up
+	with_mount cache=strict up
 }
 
 cell_files-to() {
-	with_mount both
+	with_mount cache=strict both
 }
 
 cell_tree-to() {
-	with_mount work $KERNEL $((60 + FILES)) tree /tmp/one "$FILES"
+	with_mount cache=strict work $KERNEL $((60 + FILES)) tree /tmp/one "$FILES"
 }
 
 cell_names-to() {
-	with_mount work $KERNEL $((60 + FILES)) names /tmp/one "$FILES"
+	with_mount cache=strict work $KERNEL $((60 + FILES)) names /tmp/one "$FILES"
 }
 
 cell_locks-to() {
@@ -320,19 +322,19 @@ smcrd_is_killed() {
 }
 
 cell_link-to() {
-	with_mount disturbed link_is_lost
+	with_mount cache=none disturbed link_is_lost
 }
 
 cell_smbd-to() {
-	with_mount disturbed smbd_is_restarted
+	with_mount cache=none disturbed smbd_is_restarted
 }
 
 cell_restart-to() {
-	with_mount disturbed smcrd_is_restarted
+	with_mount cache=none disturbed smcrd_is_restarted
 }
 
 cell_kill-to() {
-	with_mount disturbed smcrd_is_killed
+	with_mount cache=none disturbed smcrd_is_killed
 }
 
 # ---- the kernel's server
@@ -350,7 +352,7 @@ cell_files-from() {
 	local dir
 	random_file $OURS
 	dir=$(place $OURS)
-	client $((60 + MIB)) "put $RANDOM_FILE up; get up $dir/back; del up" && same "$dir/back"
+	client $((60 + MIB)) "put $RANDOM_FILE up; get up $dir/again; del up" && same "$dir/again"
 }
 
 cell_tree-from() {
@@ -414,12 +416,12 @@ cell() {
 	if [ -n "$why" ]; then
 		result - "$1" "$why"
 	elif "cell_${1%%,*}" >"$VM_WORK/cell.out" 2>&1; then
-		result ok "$1" "${TITLE[${1%-*}]} ($((SECONDS - started)) s)"
+		result ok "$1" "${TITLE[${1%-*}]:-} ($((SECONDS - started)) s)"
 	else
-		result FAIL "$1" "${TITLE[${1%-*}]} ($((SECONDS - started)) s)"
+		result FAIL "$1" "${TITLE[${1%-*}]:-} ($((SECONDS - started)) s)"
 		show
 	fi
-	rm -f "${LAB_DIR[1]}"/job/{steady,client,work}.out "${LAB_DIR[2]}"/job/{steady,client,work}.out
+	rm -f "${LAB_DIR[1]}"/job/{steady,client}.out "${LAB_DIR[2]}"/job/{steady,client}.out
 }
 
 # ---- packets

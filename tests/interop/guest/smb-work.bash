@@ -109,7 +109,13 @@ do_lease() {
 	python3 - "$1/leased" "$2/leased" <<-'PYTHON' || fail "leases"
 	import os, sys
 	one = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
-	os.write(one, b"first " * 1000) # stays in the cache
+	os.write(one, b"zeroth" * 1000) # its size stays: Linux may show zeros where another host makes a file longer
+	os.close(one)
+	two = os.open(sys.argv[2], os.O_RDWR)
+	assert os.pread(two, 6000, 0) == b"zeroth" * 1000, "the file is not there"
+	os.close(two)
+	one = os.open(sys.argv[1], os.O_RDWR)
+	os.pwrite(one, b"first " * 1000, 0) # stays in the cache
 	two = os.open(sys.argv[2], os.O_RDWR) # breaks the lease: the bytes are written
 	assert os.pread(two, 6000, 0) == b"first " * 1000, "the other mount does not see what was written"
 	os.pwrite(two, b"SECOND", 6)
