@@ -141,7 +141,7 @@ void gate_conn_serve_from_rdma(struct gate_conn *conn, const uint8_t *data, size
 /* Data that may have to be written by RDMA are in a block from the beginning. */
 uint8_t *gate_conn_serve_room(struct gate_conn *conn, size_t len)
 {
-	if (serve_pending(conn->serve) > 0) {
+	if (serve_expects_data(conn->serve)) {
 		conn->block = gate_conn_block(conn, BLOCK_OWN, len);
 		return conn->block ? conn->block->bytes : NULL;
 	}
@@ -190,27 +190,45 @@ static void answer(struct gate_conn *conn, struct block *block, const struct ser
 	gate_conn_send(conn, response, plan->len, plan->invalidate ? &plan->token : NULL);
 }
 
+/* A response in plain memory, without data that go by RDMA. */
+static void pass_plain(struct gate_conn *conn, uint8_t *plain, size_t len,
+		       const struct serve_plan *plan)
+{
+	if (plan->untouched) {
+		gate_conn_send(conn, plain, len, plan->invalidate ? &plan->token : NULL);
+		return;
+	}
+	free(plain);
+	gate_conn_end(conn, true, "the server has answered what it was not asked for");
+}
+
+static void pass_block(struct gate_conn *conn, struct block *block, size_t len,
+		       const struct serve_plan *plan)
+{
+	if (plan->untouched)
+		send_copy(conn, block->bytes, len, plan->invalidate ? &plan->token : NULL);
+	else
+		answer(conn, block, plan);
+	block_put(block);
+}
+
 void gate_conn_serve_from_tcp(struct gate_conn *conn, size_t len)
 {
 	struct block *block = conn->block;
+	uint8_t *plain = conn->plain;
 	struct serve_plan plan;
 	conn->block = NULL;
-	if (!block) {
-		uint8_t *plain = conn->plain;
-		conn->plain = NULL;
-		gate_conn_send(conn, plain, len, NULL);
-		return;
-	}
-	int error = serve_response(conn->serve, block->bytes, len, &plan);
+	conn->plain = NULL;
+	int error = serve_response(conn->serve, block ? block->bytes : plain, len, &plan);
 	if (error) {
 		block_put(block);
+		free(plain);
 		gate_conn_end(conn, true, "the server has answered with more data than asked for");
 		return;
 	}
-	if (plan.untouched)
-		send_copy(conn, block->bytes, len, plan.invalidate ? &plan.token : NULL);
+	if (block)
+		pass_block(conn, block, len, &plan);
 	else
-		answer(conn, block, &plan);
+		pass_plain(conn, plain, len, &plan);
 	serve_plan_clear(&plan);
-	block_put(block);
 }

@@ -8,12 +8,16 @@
 
 #include "daemon/smbdirect/descriptors.h"
 
-/* A READ whose response is due. Only the client's own table has its message ids, so it can make
+/* A request whose response is due: a READ whose data go by RDMA, or any request whose client waits
+ * until its token is invalidated. Only the client's own table has its message ids, so it can make
  * only its own look-ups slow. */
-struct read {
+struct asked {
 	uint64_t message_id;
-	uint32_t length;
+	uint16_t command;
+	uint32_t length; /* that a READ asks for */
 	bool invalidate;
+	uint32_t token; /* the first one */
+	bool data;      /* the memory gets the data of the response: */
 	size_t num;
 	struct smbdirect_descriptor descriptors[SERVE_DESCRIPTORS];
 	UT_hash_handle hh;
@@ -21,7 +25,8 @@ struct read {
 
 struct serve {
 	struct serve_config config;
-	struct read *reads;
+	struct asked *asked;
+	size_t num_data; /* of these, those with `data` */
 };
 
 enum change {
@@ -51,24 +56,30 @@ int serve_new(const struct serve_config *config, struct serve **ret_serve)
 	return 0;
 }
 
-static void forget(struct serve *serve, struct read *read)
+static void forget(struct serve *serve, struct asked *asked)
 {
-	HASH_DEL(serve->reads, read);
-	free(read);
+	HASH_DEL(serve->asked, asked);
+	serve->num_data -= asked->data;
+	free(asked);
 }
 
 void serve_free(struct serve *serve)
 {
 	if (!serve)
 		return;
-	while (serve->reads)
-		forget(serve, serve->reads);
+	while (serve->asked)
+		forget(serve, serve->asked);
 	free(serve);
 }
 
 size_t serve_pending(const struct serve *serve)
 {
-	return HASH_COUNT(serve->reads);
+	return HASH_COUNT(serve->asked);
+}
+
+bool serve_expects_data(const struct serve *serve)
+{
+	return serve->num_data > 0;
 }
 
 void serve_plan_clear(struct serve_plan *plan)
@@ -142,94 +153,135 @@ static size_t read_descriptors(const uint8_t *info, size_t len,
 	return num;
 }
 
-/* Is the memory large enough, and none of its addresses wraps? */
-static bool has_room(const struct smbdirect_descriptor *descriptors, size_t num, uint32_t length,
-		     uint32_t most)
+/* What a request says of the client's memory. */
+struct channel {
+	uint32_t kind;
+	size_t num; /* of descriptors; 0: none, too many, or not whole */
+	struct smbdirect_descriptor descriptors[SERVE_DESCRIPTORS];
+};
+
+static struct channel read_channel(uint32_t kind, const uint8_t *info, size_t len)
 {
-	struct smbdirect_descriptor pieces[SERVE_DESCRIPTORS];
-	return num > 0 && (length == 0 ||
-			   smbd_descriptors_locate(descriptors, num, 0, length, most, pieces) > 0);
+	struct channel channel = { .kind = kind };
+	channel.num = read_descriptors(info, len, channel.descriptors);
+	return channel;
 }
 
-/* Remember a READ. @return false: its channel cannot be served */
-static bool note_read(struct serve *serve, const uint8_t *buf, const struct smb2_header *header,
-		      const struct smb2_read_request *request)
+/* Remember a request. @return NULL: its message id is in use, there are too many, or no memory */
+static struct asked *note(struct serve *serve, const struct smb2_header *header,
+			  const struct channel *channel)
 {
-	struct read *known;
-	HASH_FIND(hh, serve->reads, &header->message_id, sizeof(header->message_id), known);
-	if (known || serve_pending(serve) >= SERVE_PENDING_MOST)
+	struct asked *asked;
+	HASH_FIND(hh, serve->asked, &header->message_id, sizeof(header->message_id), asked);
+	if (asked || serve_pending(serve) >= SERVE_PENDING_MOST)
+		return NULL;
+	asked = calloc(1, sizeof(*asked));
+	if (!asked)
+		return NULL;
+	asked->message_id = header->message_id;
+	asked->command = header->command;
+	asked->invalidate = channel->kind == SMB2_CHANNEL_RDMA_V1_INVALIDATE && channel->num > 0;
+	asked->token = channel->descriptors[0].token;
+	HASH_ADD(hh, serve->asked, message_id, sizeof(asked->message_id), asked);
+	return asked;
+}
+
+/* Is the memory large enough, and none of its addresses wraps? */
+static bool has_room(const struct serve *serve, const struct channel *channel, uint32_t length)
+{
+	struct smbdirect_descriptor pieces[SERVE_DESCRIPTORS];
+	return channel->num > 0 &&
+	       (length == 0 ||
+		smbd_descriptors_locate(channel->descriptors, channel->num, 0, length,
+					serve->config.max_read_write_size, pieces) > 0);
+}
+
+/* Remember a READ of so many bytes, which go by RDMA. */
+static bool note_data(struct serve *serve, const struct smb2_header *header,
+		      const struct channel *channel, uint32_t length)
+{
+	struct asked *asked = note(serve, header, channel);
+	if (!asked)
 		return false;
-	struct read *read = calloc(1, sizeof(*read));
-	if (!read)
-		return false;
-	read->message_id = header->message_id;
-	read->length = request->length;
-	read->invalidate = request->channel == SMB2_CHANNEL_RDMA_V1_INVALIDATE;
-	read->num = read_descriptors(buf + request->info_offset, request->info_length,
-				     read->descriptors);
-	if (!has_room(read->descriptors, read->num, request->length,
-		      serve->config.max_read_write_size)) {
-		free(read);
-		return false;
-	}
-	HASH_ADD(hh, serve->reads, message_id, sizeof(read->message_id), read);
+	asked->data = true;
+	asked->length = length;
+	asked->num = channel->num;
+	memcpy(asked->descriptors, channel->descriptors,
+	       channel->num * sizeof(channel->descriptors[0]));
+	serve->num_data++;
 	return true;
+}
+
+/* Whatever becomes of a request, the response to it invalidates the token of a client that relies
+ * on that: such a client cannot use its memory region again before (MS-SMB2 3.3.5.12, 3.3.5.13).
+ * @return false: the request cannot be remembered */
+static bool note_token(struct serve *serve, const struct smb2_header *header,
+		       const struct channel *channel)
+{
+	return channel->kind != SMB2_CHANNEL_RDMA_V1_INVALIDATE || channel->num == 0 ||
+	       note(serve, header, channel);
+}
+
+static void plan_refusal(struct serve_plan *plan, const struct compound_part *from)
+{
+	plan_add(plan, REFUSE, from, from->len);
+	plan->num_refused++;
 }
 
 static void plan_read(struct serve *serve, struct serve_plan *plan, const uint8_t *buf,
 		      const struct compound_part *from)
 {
 	struct smb2_read_request request;
-	if (smb2_decode_read_request(buf + from->at, from->len, &request) < 0 ||
+	buf += from->at;
+	if (smb2_decode_read_request(buf, from->len, &request) < 0 ||
 	    !has_channel(request.channel)) {
 		plan_add(plan, PASS, from, from->len);
 		return;
 	}
-	if (note_read(serve, buf + from->at, &from->header, &request)) {
+	const struct channel channel =
+		read_channel(request.channel, buf + request.info_offset, request.info_length);
+	const bool sound = has_room(serve, &channel, request.length);
+	if (sound && note_data(serve, &from->header, &channel, request.length)) {
 		plan_add(plan, READ_PLAIN, from, from->len);
 		return;
 	}
-	plan_add(plan, REFUSE, from, from->len);
-	plan->num_refused++;
+	if (!sound)
+		note_token(serve, &from->header, &channel);
+	plan_refusal(plan, from);
 }
 
-/* The memory of a WRITE. @return how many descriptors; 0: the channel cannot be served */
-static size_t write_memory(const struct serve *serve, const uint8_t *buf,
-			   const struct smb2_write_request *request,
-			   struct smbdirect_descriptor descriptors[SERVE_DESCRIPTORS])
+/* Data in the message and by RDMA at once are against the rules (MS-SMB2 3.3.5.13). */
+static bool is_sound_write(const struct serve *serve, const struct smb2_write_request *request,
+			   const struct channel *channel)
 {
-	/* Data in the message and by RDMA at once are against the rules (MS-SMB2 3.3.5.13). */
-	if (request->length != 0 || request->remaining > serve->config.max_read_write_size)
-		return 0;
-	size_t num =
-		read_descriptors(buf + request->info_offset, request->info_length, descriptors);
-	return smbd_descriptors_length(descriptors, num) < request->remaining ? 0 : num;
+	return request->length == 0 && has_room(serve, channel, request->remaining);
 }
 
 /* `behind`: bytes of the compound behind this request. */
-static void plan_write(const struct serve *serve, struct serve_plan *plan, const uint8_t *buf,
+static void plan_write(struct serve *serve, struct serve_plan *plan, const uint8_t *buf,
 		       const struct compound_part *from, size_t behind)
 {
 	struct smb2_write_request request;
-	struct smbdirect_descriptor descriptors[SERVE_DESCRIPTORS];
-	if (smb2_decode_write_request(buf + from->at, from->len, &request) < 0 ||
+	buf += from->at;
+	if (smb2_decode_write_request(buf, from->len, &request) < 0 ||
 	    !has_channel(request.channel)) {
 		plan_add(plan, PASS, from, from->len);
 		return;
 	}
-	size_t num = write_memory(serve, buf + from->at, &request, descriptors);
+	const struct channel channel =
+		read_channel(request.channel, buf + request.info_offset, request.info_length);
 	/* The structure size promises a byte, also of a request without data. */
-	size_t bytes = request.remaining ? request.remaining : 1;
-	size_t data_at = plan->len + SMB2_WRITE_REQUEST_LEN;
+	const size_t bytes = request.remaining ? request.remaining : 1;
+	const size_t data_at = plan->len + SMB2_WRITE_REQUEST_LEN;
 	/* A compound of many WRITEs may want more than any message has: the last ones do not get
-	 * it.
-	 */
-	if (num == 0 ||
+	 * it. */
+	if (!note_token(serve, &from->header, &channel) ||
+	    !is_sound_write(serve, &request, &channel) ||
 	    compound_aligned(data_at + bytes, false) + behind > serve->config.max_message ||
-	    (request.remaining && plan_transfers(plan, data_at, descriptors, num, request.remaining,
-						 serve->config.max_read_write_size) < 0)) {
-		plan_add(plan, REFUSE, from, from->len);
-		plan->num_refused++;
+	    (request.remaining &&
+	     plan_transfers(plan, data_at, channel.descriptors, channel.num, request.remaining,
+			    serve->config.max_read_write_size) < 0)) {
+		plan_refusal(plan, from);
 		return;
 	}
 	struct serve_part *part = plan_add(plan, WRITE_DATA, from, SMB2_WRITE_REQUEST_LEN + bytes);
@@ -336,30 +388,31 @@ void serve_build_response(const struct serve_plan *plan, const uint8_t *buf, uin
 
 /* ---- responses */
 
-/* The READ that a message answers; NULL: none, or this is no answer yet. */
-static struct read *answered(struct serve *serve, const struct smb2_header *header)
+/* The request that a message answers; NULL: none, or this is no answer yet. */
+static struct asked *answered(struct serve *serve, const struct smb2_header *header)
 {
-	struct read *read;
-	if (!(header->flags & SMB2_FLAG_RESPONSE) || header->command != SMB2_READ)
+	struct asked *asked;
+	if (!(header->flags & SMB2_FLAG_RESPONSE))
 		return NULL;
 	if ((header->flags & SMB2_FLAG_ASYNC) && header->status == SMB2_STATUS_PENDING)
 		return NULL;
-	HASH_FIND(hh, serve->reads, &header->message_id, sizeof(header->message_id), read);
-	return read;
+	HASH_FIND(hh, serve->asked, &header->message_id, sizeof(header->message_id), asked);
+	return asked && asked->command == header->command ? asked : NULL;
 }
 
 /* The response to a READ with a channel. An error has another structure size, and passes. */
-static int plan_answer(const struct serve *serve, struct serve_plan *plan, const struct read *read,
-		       const uint8_t *buf, const struct compound_part *from)
+static int plan_answer(const struct serve *serve, struct serve_plan *plan,
+		       const struct asked *asked, const uint8_t *buf,
+		       const struct compound_part *from)
 {
 	struct smb2_read_response response;
-	if (smb2_decode_read_response(buf + from->at, from->len, &response) < 0 ||
+	if (!asked->data || smb2_decode_read_response(buf + from->at, from->len, &response) < 0 ||
 	    response.length == 0) {
 		plan_add(plan, PASS, from, from->len);
 		return 0;
 	}
-	if (response.length > read->length ||
-	    plan_transfers(plan, from->at + response.data_offset, read->descriptors, read->num,
+	if (response.length > asked->length ||
+	    plan_transfers(plan, from->at + response.data_offset, asked->descriptors, asked->num,
 			   response.length, serve->config.max_read_write_size) < 0)
 		return -EPROTO;
 	struct serve_part *part = plan_add(plan, DATA_GONE, from, SMB2_READ_RESPONSE_LEN);
@@ -370,19 +423,18 @@ static int plan_answer(const struct serve *serve, struct serve_plan *plan, const
 static int plan_response(struct serve *serve, struct serve_plan *plan, const uint8_t *buf,
 			 const struct compound_part *from)
 {
-	struct read *read = answered(serve, &from->header);
-	if (!read) {
+	struct asked *asked = answered(serve, &from->header);
+	if (!asked) {
 		plan_add(plan, PASS, from, from->len);
 		return 0;
 	}
-	int error = plan_answer(serve, plan, read, buf, from);
-	/* Also when the READ has failed, the client waits for its token to die. A SEND has room for
-	 * one token; clients invalidate the others themselves (SMBD-84). */
-	if (read->invalidate) {
+	int error = plan_answer(serve, plan, asked, buf, from);
+	/* A SEND has room for one token; clients invalidate the others themselves (SMBD-84). */
+	if (asked->invalidate) {
 		plan->invalidate = true;
-		plan->token = read->descriptors[0].token;
+		plan->token = asked->token;
 	}
-	forget(serve, read);
+	forget(serve, asked);
 	return error;
 }
 
@@ -391,7 +443,7 @@ int serve_response(struct serve *serve, const uint8_t *buf, size_t len, struct s
 	struct compound_part parts[COMPOUND_MOST];
 	int error = 0;
 	*ret_plan = (struct serve_plan){ .untouched = true };
-	if (smb2_kind(buf, len) != SMB2_PLAIN)
+	if (!serve->asked || smb2_kind(buf, len) != SMB2_PLAIN)
 		return 0;
 	int num = compound_split(buf, len, parts);
 	if (num < 0)

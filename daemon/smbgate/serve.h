@@ -20,7 +20,7 @@
 
 /** Descriptors that one request may have; with more it is refused. */
 #define SERVE_DESCRIPTORS 16
-/** READs whose response is due; with more they are refused. */
+/** Requests with a channel whose response is due; with more they are refused. */
 #define SERVE_PENDING_MOST 8192
 
 struct serve;
@@ -55,11 +55,14 @@ struct serve_plan {
 
 int serve_new(const struct serve_config *config, struct serve **ret_serve);
 void serve_free(struct serve *serve);
-/** How many READs with a channel wait for their response. */
+/** How many requests wait for their response: READs with a channel, and those whose response has to
+ * invalidate a token. */
 size_t serve_pending(const struct serve *serve);
+/** May the next response have data that go by RDMA? */
+bool serve_expects_data(const struct serve *serve);
 
 /**
- * Look at a message of the client, and remember its READs.
+ * Look at a message of the client, and remember its requests with a channel.
  * @return 0; -ENOMEM. A message that is not understood passes untouched.
  */
 int serve_request(struct serve *serve, const uint8_t *buf, size_t len, struct serve_plan *ret_plan);
@@ -68,7 +71,7 @@ int serve_request(struct serve *serve, const uint8_t *buf, size_t len, struct se
 void serve_build_request(const struct serve_plan *plan, const uint8_t *buf, uint8_t *out);
 
 /**
- * Look at a message of the server, and forget the READs that it answers.
+ * Look at a message of the server, and forget the requests that it answers.
  * @return 0; -ENOMEM; -EPROTO: more data than were asked for, so the connection cannot go on
  */
 int serve_response(struct serve *serve, const uint8_t *buf, size_t len,

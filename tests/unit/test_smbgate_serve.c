@@ -108,6 +108,31 @@ static void a_write_of_nothing(void **state)
 	serve_plan_clear(&plan);
 }
 
+/* Linux's client does not invalidate the token of a WRITE itself, and its queue pair fails when it
+ * registers memory with that token again (MS-SMB2 3.3.5.13). */
+static void a_write_kills_its_token(void **state)
+{
+	smb2fix_write(&in, 7, 9000, SMB2_CHANNEL_RDMA_V1_INVALIDATE, memory, 3);
+	struct serve_plan plan = ask(*state);
+	assert_int_equal(plan.num_transfers, 2);
+	assert_int_equal(serve_pending(*state), 1);
+	assert_false(serve_expects_data(*state));
+	serve_plan_clear(&plan);
+	in.len = 0;
+	smb2fix_error(&in, SMB2_WRITE, 7, SMB2_STATUS_PENDING, SMB2_FLAG_ASYNC);
+	plan = answer(*state); /* not yet */
+	assert_false(plan.invalidate);
+	serve_plan_clear(&plan);
+	in.len = 0;
+	smb2fix_add(&in, SMB2_WRITE, 7, SMB2_FLAG_RESPONSE | SMB2_FLAG_ASYNC, 17, 17);
+	plan = answer(*state);
+	assert_true(plan.untouched);
+	assert_true(plan.invalidate);
+	assert_int_equal(plan.token, 11);
+	assert_int_equal(serve_pending(*state), 0);
+	serve_plan_clear(&plan);
+}
+
 /* ---- READ */
 
 static void a_read_loses_its_channel(void **state)
@@ -325,6 +350,40 @@ static void a_wrong_channel_behind_a_good_one(void **state)
 	}
 }
 
+/* The client waits for the end of its token, whatever becomes of its request. */
+static void what_is_refused_kills_its_token_too(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		const uint16_t command = i ? SMB2_WRITE : SMB2_READ;
+		in.len = 0;
+		if (i)
+			smb2fix_write(&in, 5, MOST + 1, SMB2_CHANNEL_RDMA_V1_INVALIDATE, memory, 3);
+		else
+			smb2fix_read(&in, 5, MOST + 1, SMB2_CHANNEL_RDMA_V1_INVALIDATE, memory, 3);
+		expect_refused(*state, i ? "a WRITE" : "a READ");
+		smb2fix_error(&in, command, 5, 0xC000000D, 0);
+		struct serve_plan plan = answer(*state);
+		assert_true(plan.untouched);
+		assert_true(plan.invalidate);
+		assert_int_equal(plan.token, 11);
+		assert_int_equal(serve_pending(*state), 0);
+		serve_plan_clear(&plan);
+	}
+}
+
+/* Data in the response to a READ that was refused are not for the client's memory. */
+static void a_refused_read_gets_no_data(void **state)
+{
+	smb2fix_read(&in, 5, MOST + 1, SMB2_CHANNEL_RDMA_V1_INVALIDATE, memory, 3);
+	expect_refused(*state, "a READ");
+	assert_false(serve_expects_data(*state));
+	smb2fix_read_answer(&in, 5, 100, 5);
+	struct serve_plan plan = answer(*state);
+	assert_true(plan.untouched);
+	assert_int_equal(plan.num_transfers, 0);
+	serve_plan_clear(&plan);
+}
+
 static void a_message_id_twice_is_refused(void **state)
 {
 	smb2fix_read(&in, 1, 100, SMB2_CHANNEL_RDMA_V1, plain, 1);
@@ -503,6 +562,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_write_gets_its_data),
 		TEST(a_write_of_nothing),
+		TEST(a_write_kills_its_token),
 		TEST(a_read_loses_its_channel),
 		TEST(a_read_into_several_pieces),
 		TEST(a_read_that_fails_kills_its_token_too),
@@ -511,6 +571,8 @@ int main(void)
 		TEST(what_has_no_channel_passes),
 		TEST(wrong_channels_are_refused),
 		TEST(a_wrong_channel_behind_a_good_one),
+		TEST(what_is_refused_kills_its_token_too),
+		TEST(a_refused_read_gets_no_data),
 		TEST(a_message_id_twice_is_refused),
 		TEST(pending_reads_are_bounded),
 		TEST(a_compound_is_no_longer_than_a_message),
