@@ -22,10 +22,10 @@ PROTO = (
 )
 DAEMON = PROTO + (
     ("daemon/smcr", "daemon/smbdirect", "daemon/rnic", "daemon/rendezvous/bpf"),
-    ("daemon/smbgate",),
     ("daemon/host",),
     ("daemon/rendezvous",),
     ("daemon/policy", "daemon/fabric", "daemon/conns", "daemon/cm"),
+    ("daemon/smbgate",),
     ("daemon/events", "daemon/clients"),
     ("daemon/control",),
     ("daemon/bus",),

@@ -20,7 +20,7 @@ static const struct {
 	{ "firewall", doctor_firewall },    { "subnets", doctor_subnets },
 	{ "configuration", doctor_config }, { "config-file", doctor_config_file },
 	{ "peers", doctor_peers },          { "links", doctor_links },
-	{ "smb-direct", doctor_smbdirect }, { "smb-direct", doctor_smbdirect }, { "guard", doctor_guard },
+	{ "smb-direct", doctor_smbdirect }, { "guard", doctor_guard },
 	{ "programs", doctor_programs },    { "system-bus", doctor_bus },
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file smbdirect.h
- * Messages of SMB Direct 1.0 (MS-SMBD 2.2, SMBD-15): Negotiate Request and Response, Data Transfer, and the
- * Buffer Descriptor that SMB2 READ and WRITE requests carry. Each message is the payload of one
- * RDMA SEND.
+ * Messages of SMB Direct 1.0 (MS-SMBD 2.2, SMBD-15): Negotiate Request and Response, Data Transfer,
+ * and the Buffer Descriptor that SMB2 READ and WRITE requests carry. Each message is the payload of
+ * one RDMA SEND.
  *
  * As everything below proto/, these functions only compute and are thread safe. Numbers are in host
  * byte order; on the wire they are little-endian and unsigned (SMBD-8). Reserved fields and padding

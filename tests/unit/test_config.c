@@ -176,8 +176,8 @@ static void errors_name_file_line_and_key(void **state)
 		{ "ueid = A B", "ueid" },
 		{ "ueid = ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456", "ueid" },
 		{ "log_level = loud", "log_level" },
-		{ "log_trace = loud",
-		  "log_trace: 'loud' is not none, all, or some of clc llc cdc rnic cm smbdirect ipc" },
+		{ "log_trace = loud", "log_trace: 'loud' is not none, all, or some of clc llc cdc "
+				      "rnic cm smbdirect ipc" },
 		{ "log_trace = none clc", "log_trace" },
 		{ "log_trace = clc,llc", "log_trace" },
 		{ "log_trace =", "log_trace" },
