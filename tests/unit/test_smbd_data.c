@@ -45,6 +45,33 @@ static void fragments(void **state)
 }
 
 /* SENDs of 128 bytes, the least that a peer may take, have 104 bytes of payload. */
+/* A message that asks for no credits is not looked at further, whatever is in it. */
+static void nothing_of_a_bad_message_is_taken(void **state)
+{
+	(void)state;
+	struct smbdfix fix;
+	const struct smbdirect_data bad = { .credits_granted = 7, .length = 10 };
+	smbdfix_establish(&fix, &many, SMBD_PASSIVE, 255, 255);
+	smbdfix_get_data(&fix, &bad, 0);
+	assert_int_equal(fix.end, SMBD_END_BAD_DATA);
+	assert_int_equal(fix.num_messages, 0);
+	smbdfix_free(&fix);
+	PROVES("SMBD-110");
+}
+
+static void one_byte(void **state)
+{
+	(void)state;
+	struct smbdfix fix;
+	smbdfix_establish(&fix, &many, SMBD_PASSIVE, 255, 255);
+	assert_int_equal(smbdfix_send(&fix, 1, 0), 0);
+	assert_int_equal(smbdfix_next_data(&fix).length, 1);
+	assert_int_equal(smbdfix_view(&fix).fragments_sent, 1);
+	assert_int_equal(smbdfix_view(&fix).messages_sent, 1);
+	assert_int_equal(smbdfix_view(&fix).bytes_sent, 1);
+	smbdfix_free(&fix);
+}
+
 static void the_smallest_fragments(void **state)
 {
 	(void)state;
@@ -503,6 +530,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fragments),
+		cmocka_unit_test(nothing_of_a_bad_message_is_taken),
+		cmocka_unit_test(one_byte),
 		cmocka_unit_test(the_smallest_fragments),
 		cmocka_unit_test(lengths_of_upper_messages),
 		cmocka_unit_test(messages_do_not_mix),
