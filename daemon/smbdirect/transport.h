@@ -165,7 +165,8 @@ uint64_t smbd_deadline(const struct smbd *smbd);
  */
 int smbd_send(struct smbd *smbd, uint8_t *data, size_t len, const uint32_t *token, uint64_t now);
 /** Post and grant no further receives (or do it again): the user cannot take more messages for the
- * moment. The peer goes on until its credits are used up. */
+ * moment. The peer goes on until its credits are used up. Without credits it cannot answer a
+ * keepalive, nor ask: a connection that is held for longer than that takes ends as silent. */
 void smbd_hold(struct smbd *smbd, bool hold, uint64_t now);
 /** End the connection now. `ended` is called. */
 void smbd_close(struct smbd *smbd);
