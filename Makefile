@@ -297,7 +297,7 @@ $(B)/tests/unit/test_capture: $(patsubst %,$(B)/obj/cli/smcrctl/%.o,capture_file
 
 $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(TEST_LIB) $(ALL_LIBS)
 	@mkdir -p $(@D)
-	$(call say,LD)$(CC) $(LDFLAGS_ALL) $(LINK_$(@F)) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) $(LINK_$(@F)) -o $@ -Wl,--start-group $^ -Wl,--end-group $(PKG_LIBS) $(CMOCKA_LIBS)
 
 $(B)/tests/unit/test_smcrctl_%: $(B)/obj/tests/unit/test_smcrctl_%.o $(TEST_LIB) $(SMCRCTL_LIB) $(PROTO_LIB)
 	@mkdir -p $(@D)
