@@ -92,8 +92,10 @@ static const char *advice_of(const json_t *listener)
 	switch (doctor_number(listener, "errno", NULL)) {
 	case EACCES:
 	case EPERM:
-		return "smcrd needs CAP_NET_BIND_SERVICE for ports below 1024: its unit gives it, "
-		       "else start smcrd as root; 'smcrctl config reload' tries again";
+		return "smcrd has no CAP_NET_BIND_SERVICE, which ports below 1024 take: 'sysctl -w "
+		       "net.ipv4.ip_unprivileged_port_start=445' lets it, and every user of this "
+		       "host, listen from there on, then 'smcrctl config reload' tries again; "
+		       "clients that try port 5445 do not need 445";
 	case EADDRINUSE:
 		return server ? "another program has the port, perhaps the kernel's SMB server: "
 				"'rdma resource show cm_id' lists them; end it or remove "
