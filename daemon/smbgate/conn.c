@@ -290,7 +290,8 @@ static void on_rdma_seen(void *ctx, bool sent, bool negotiates, const uint8_t *b
 {
 	const struct gate_conn *conn = ctx;
 	const struct smbgate_params *params = &conn->gate->params;
-	/* The client speaks, so it is connected: the connection manager's last message may be lost. */
+	/* The client speaks, so it is connected: the connection manager's last message may be lost.
+	 */
 	if (!sent && conn->serves && conn->state == SMBGATE_CONNECTING)
 		cm_conn_heard(conn->cm);
 	const struct smbgate_message message = {
