@@ -58,10 +58,10 @@ struct cmfix {
 	struct cmfix_event events[CMFIX_EVENTS];
 	size_t num_events, num_seen;
 	struct cmfix_qp qps[CMFIX_QPS];
-	bool stranger;                 /* may_use answers false */
-	bool fail_connect, fail_start; /* of queue pairs */
-	uint16_t port;                 /* somebody listens here: CMFIX_PORT */
-	unsigned int refused;          /* calls of that operation */
+	bool stranger;                         /* may_use answers false */
+	bool fail_connect, fail_start;         /* of queue pairs */
+	uint16_t port;                         /* somebody listens here: CMFIX_PORT */
+	unsigned int refused;                  /* calls of that operation */
 	uint16_t refused_reason, refused_port; /* of the peer */
 	/** Called with each event, inside the callback; may be NULL. */
 	void (*on_event)(struct cmfix *fix, struct cmfix_event *event);
