@@ -157,7 +157,7 @@ items() {
 		"$HOSTS_ROOT/daemon/host/config.c" | sed 's/ = $/ =/; /= NULL/d' |
 		sed "s#IPC_DEFAULT_SOCKET#/run/smcrd/smcrd.sock#; s#IPC_TRACE_NONE#none#" | sort)
 	diff <(echo "$defaults") <(sed -n 's/^# \([a-z_]* =.*\)/\1/p' "$HOSTS_ROOT/etc/smcrd.conf" |
-		grep -vE '^(rnic|capable_subnet|ueid|deny|allow) ' | sort)
+		grep -vE '^(rnic|smb_client|capable_subnet|ueid|deny|allow) ' | sort)
 	# and these are the defaults of smcrd
 	hosts_up 1500
 	sed 's/^# \([a-z_]* =\)/\1/' "$HOSTS_ROOT/etc/smcrd.conf" >"$HOSTS_DIR/a.conf"
