@@ -271,7 +271,8 @@ static void on_rdma_ended(void *ctx, enum smbd_end end)
 		evtimer_add(conn->reap, &moment);
 }
 
-/* The connection manager tells of the end. */
+/* The connection manager tells of the end, from the event loop. It tells no more then, also not that
+ * the RNIC goes: so the queue pair goes now. */
 static void cm_ended(struct gate_conn *conn, const struct cm_event *event)
 {
 	const bool reset = event->end != CM_END_PEER_DISCONNECTED;
@@ -280,9 +281,8 @@ static void cm_ended(struct gate_conn *conn, const struct cm_event *event)
 		snprintf(conn->why, sizeof(conn->why), "%s", event->text);
 	}
 	gate_conn_end(conn, reset, event->text);
-	if (conn->rdma)
-		rdma_disconnected(conn->rdma);
-	event_active(conn->reap, EV_TIMEOUT, 0);
+	gate_tell_end(conn);
+	gate_conn_free(conn);
 }
 
 static const struct tcp_ops tcp_ops_serve, tcp_ops_offer;

@@ -680,20 +680,6 @@ void rdma_connected(struct rdma *rdma)
 	arm(rdma);
 }
 
-void rdma_disconnected(struct rdma *rdma)
-{
-	smbd_lost(rdma->smbd, now_us());
-	be_over(rdma);
-	arm(rdma);
-}
-
-void rdma_close(struct rdma *rdma)
-{
-	smbd_close(rdma->smbd);
-	be_over(rdma);
-	arm(rdma);
-}
-
 int rdma_send(struct rdma *rdma, uint8_t *data, size_t len, const uint32_t *token)
 {
 	int error = smbd_send(rdma->smbd, data, len, token, now_us());

@@ -61,10 +61,6 @@ void rdma_free(struct rdma *rdma);
 struct rnic_qp *rdma_qp(struct rdma *rdma);
 /** The connection manager has connected the queue pair. */
 void rdma_connected(struct rdma *rdma);
-/** The connection manager tells that the connection has ended. */
-void rdma_disconnected(struct rdma *rdma);
-/** End the connection; `ended` follows at once. */
-void rdma_close(struct rdma *rdma);
 
 /** As smbd_send(). Leaves behind all transfers that were asked for before. */
 int rdma_send(struct rdma *rdma, uint8_t *data, size_t len, const uint32_t *token);

@@ -144,6 +144,29 @@ nothing_left() {
 	[ "$SECONDS" -lt 30 ]
 }
 
+@test "an address that is taken: smcrd runs without it, doctor names it, and a reload tries again" {
+	hosts_up 1500
+	smb_share
+	smbd_start
+	start_on b ncat -l 127.0.0.1 "$SMB_DOOR" >/dev/null
+	other=$!
+	until_true 10 tcp_listens b "$SMB_DOOR"
+	smb_gateways
+	grep -qF "smbdirect: cannot listen on 127.0.0.1:$SMB_DOOR: Address already in use; a reload tries again" "$HOSTS_DIR/b.log"
+	run -1 smcrctl_on b doctor
+	grep -qF "problem: no connections of SMB Direct at 127.0.0.1:$SMB_DOOR: cannot listen on" <<<"$output"
+	smcrctl_on b smbdirect | grep -q 'Address already in use'
+	[ "$(show b stats .smbdirect.listeners_now)" = 0 ]
+	kill "$other"
+	wait "$other" || true
+	smcrctl_on b config reload
+	[ "$(show b stats .smbdirect.listeners_now)" = 1 ]
+	smb 'ls' >/dev/null
+	run smcrctl_on a doctor
+	grep -qF "ok: the server for clients of SMB Direct listens at 127.0.0.1:$SMB_PORT" <<<"$output"
+	[ "$(grep -c 'SMB Direct' <<<"$(smcrctl_on b doctor)")" = 0 ]
+}
+
 @test "after a restart of the server or of smcrd the next connection works" {
 	two_gateways
 	SIZE=1
