@@ -15,7 +15,6 @@
  *   doctor_bus.c       the system bus
  *   doctor_peers.c     peers with which SMC-R is not tried, and links with small packets
  *   doctor_smbdirect.c  the server and the listeners of SMB Direct
- *   doctor_smbdirect.c  the server and the listeners of SMB Direct
  *   doctor_programs.c  plugins that smcr-run's library does not reach
  *
  * What --rules prints is in rules.h.
@@ -59,7 +58,6 @@ void doctor_config_file(struct doctor *doctor);
 void doctor_bus(struct doctor *doctor);
 void doctor_peers(struct doctor *doctor);
 void doctor_links(struct doctor *doctor);
-void doctor_smbdirect(struct doctor *doctor);
 void doctor_smbdirect(struct doctor *doctor);
 void doctor_guard(struct doctor *doctor);
 void doctor_programs(struct doctor *doctor);

@@ -349,6 +349,9 @@ void tcp_side_free(struct tcp_side *side, bool reset)
 	const struct linger hard = { .l_onoff = 1 };
 	if (!side)
 		return;
+	/* What was queued a moment ago had no turn to leave: it does if the socket takes it. */
+	if (!reset && !side->ended && !side->connecting)
+		evbuffer_write(side->out, side->fd);
 	if (reset || (side->out && tcp_side_queued(side) > 0))
 		setsockopt(side->fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
 	if (side->readable)

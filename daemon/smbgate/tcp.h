@@ -53,8 +53,8 @@ int tcp_side_connect(struct event_base *base, const struct sockaddr *addr, sockl
  * before tcp_side_resume(). */
 int tcp_side_adopt(struct event_base *base, int fd, const struct tcp_ops *ops, void *ctx,
 		   struct tcp_side **ret_side);
-/** Close: with what is queued lost, and a reset if there is such, or if `reset`. NULL is
- * allowed. */
+/** Close. Without `reset` what is queued leaves if the socket takes all of it now; else it is lost,
+ * and the other side gets a reset. NULL is allowed. */
 void tcp_side_free(struct tcp_side *side, bool reset);
 /** Close when what is queued has left; `ended` follows. Nothing is read any more. */
 void tcp_side_finish(struct tcp_side *side);

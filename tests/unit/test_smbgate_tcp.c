@@ -346,6 +346,27 @@ static void a_free_gives_memory_back(void **state)
 	assert_int_equal(fix.freed, 1);
 }
 
+/* What was queued just before leaves in front of the end of file, unless a reset is wanted. */
+static void a_free_lets_the_last_message_leave(void **state)
+{
+	(void)state;
+	uint8_t got[16];
+	for (int reset = 0; reset < 2; reset++) {
+		TRIES("reset %d", reset);
+		struct fixture fix = { 0 };
+		pair_up(&fix);
+		assert_int_equal(tcp_side_begin(fix.side, 1), 0);
+		assert_int_equal(tcp_side_add(fix.side, "x", 1), 0);
+		tcp_side_free(fix.side, reset);
+		fix.side = NULL;
+		assert_int_equal(recv(fix.peer, got, sizeof(got), 0), reset ? 0 : 5);
+		if (!reset)
+			assert_memory_equal(got, "\0\0\0\1x", 5);
+		assert_true(recv(fix.peer, got, sizeof(got), 0) <= 0);
+		down(&fix);
+	}
+}
+
 /* ---- ends */
 
 /* A whole message in front of the end is told first. */
@@ -467,6 +488,7 @@ int main(void)
 		cmocka_unit_test(messages_are_written),
 		cmocka_unit_test(a_finish_lets_all_leave),
 		cmocka_unit_test(a_free_gives_memory_back),
+		cmocka_unit_test(a_free_lets_the_last_message_leave),
 		cmocka_unit_test(the_peer_closes),
 		cmocka_unit_test(connects_and_is_reset),
 		cmocka_unit_test(nobody_listens),
