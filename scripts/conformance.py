@@ -59,7 +59,10 @@ CM_GROUPS = {
 SMBD_GROUPS = {
     "SMBD": "SMB Direct",
 }
-GROUPS = {**RFC7609_GROUPS, **CM_GROUPS, **SMBD_GROUPS}
+RPCRDMA_GROUPS = {
+    "RR2": "RPC-over-RDMA",
+}
+GROUPS = {**RFC7609_GROUPS, **CM_GROUPS, **SMBD_GROUPS, **RPCRDMA_GROUPS}
 
 Page = collections.namedtuple("Page", "path requirements title source groups more")
 PAGES = (
@@ -88,6 +91,14 @@ PAGES = (
         "MS-SMBD",
         SMBD_GROUPS,
         "Terms and `[Xn]`: see [smbdirect-readings.md](smbdirect-readings.md).",
+    ),
+    Page(
+        "docs/conformance-rpcrdma.md",
+        "docs/requirements-rpcrdma.tsv",
+        "Conformance to RPC-over-RDMA",
+        "Draft",
+        RPCRDMA_GROUPS,
+        "Terms, layouts and `[Xn]`: see [rpcrdma-readings.md](rpcrdma-readings.md).",
     ),
 )
 
@@ -258,7 +269,7 @@ def read_document(path):
     with open(path, encoding="utf-8") as lines:
         for line in lines:
             cells = re.split(r"(?<!\\)\|", line.rstrip("\n"))
-            if len(cells) != 8 or not re.fullmatch(r" [A-Z]+-\d+ ", cells[1]):
+            if len(cells) != 8 or not re.fullmatch(r" [A-Z][A-Z0-9]*-\d+ ", cells[1]):
                 continue
             state = cells[5].strip()
             in_dialect = state.endswith(IN_DIALECT)

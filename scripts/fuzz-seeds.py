@@ -5,8 +5,8 @@
 usage: fuzz-seeds.py DIRECTORY
 
 Writes DIRECTORY/fuzz_NAME/... with one file for each distinct message: TCP options, CLC messages, LLC
-and CDC messages, messages of the connection manager, of SMB Direct and of SMB2, RoCE packets (behind two bytes that fuzz_roce
-reads as IPv4 identification), frames of the daemon's socket, steps of programs at that socket, HTTP
+and CDC messages, messages of the connection manager, of SMB Direct, of SMB2 and of RPC-over-RDMA, RoCE packets
+(behind two bytes that fuzz_roce reads as IPv4 identification), frames of the daemon's socket, steps of programs at that socket, HTTP
 requests for metrics, and policy rules.
 """
 import glob
@@ -61,6 +61,12 @@ def add_tcp(seeds, tcp):
         seeds.add("fuzz_clc", tcp[header:])
 
 
+def add_rpcrdma(seeds, roce):
+    head = BTH_LEN + (IETH_LEN if roce[0] == SEND_ONLY_INVALIDATE else 0)
+    if roce[0] in (SEND_ONLY, SEND_ONLY_INVALIDATE):
+        seeds.add("fuzz_rpcrdma", roce[head:-ICRC_LEN])
+
+
 def add_roce(seeds, roce, count, is_smcr):
     if count < ROCE_SEEDS_PER_CAPTURE:
         seeds.add("fuzz_roce", b"\x12\x34" + roce)
@@ -107,7 +113,8 @@ def add_captures(seeds, paths):
     for path in paths:
         roce_count = 0
         name = os.path.basename(path)
-        is_smcr = "-cm-" not in name and "-smb-" not in name
+        is_rpcrdma = "-nfs-" in name
+        is_smcr = not any(word in name for word in ("-cm-", "-smb-", "-nfs-"))
         if "-smb-" in name:
             add_smb_direct(seeds, path)
         for ip in frames(path):
@@ -117,6 +124,8 @@ def add_captures(seeds, paths):
                 add_tcp(seeds, packet)
             elif ip[9] == 17 and struct.unpack_from("!H", packet, 2)[0] == ROCE_PORT:
                 add_roce(seeds, packet[8:], roce_count, is_smcr)
+                if is_rpcrdma:
+                    add_rpcrdma(seeds, packet[8:])
                 roce_count += 1
 
 

@@ -17,11 +17,11 @@ import tap  # noqa: E402
 # itself, which put all parts together.
 PROTO = (
     ("proto/smcr", "proto/path"),
-    ("proto/ipc", "proto/roce", "proto/ibcm", "proto/smbdirect", "proto/smb2"),
+    ("proto/ipc", "proto/roce", "proto/ibcm", "proto/smbdirect", "proto/smb2", "proto/rpcrdma"),
     ("proto/capture",),
 )
 DAEMON = PROTO + (
-    ("daemon/smcr", "daemon/smbdirect", "daemon/rnic", "daemon/rendezvous/bpf"),
+    ("daemon/smcr", "daemon/smbdirect", "daemon/rpcrdma", "daemon/rnic", "daemon/rendezvous/bpf"),
     ("daemon/host",),
     ("daemon/rendezvous",),
     ("daemon/policy", "daemon/fabric", "daemon/conns", "daemon/cm"),
