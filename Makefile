@@ -83,6 +83,7 @@ LDFLAGS_ALL = $(SAN_FLAGS) $(LDFLAGS)
 PROTO_SRCS := $(wildcard proto/*/*.c)
 SMCR_SRCS := $(wildcard daemon/smcr/*.c)
 SMBD_SRCS := $(wildcard daemon/smbdirect/*.c daemon/smbgate/*.c)
+RPCR_SRCS := $(wildcard daemon/rpcrdma/*.c)
 RNIC_SRCS := $(wildcard daemon/rnic/*.c daemon/rnic/*/*.c)
 DAEMON_SRCS := $(wildcard daemon/rendezvous/*.c daemon/clients/*.c daemon/conns/*.c daemon/host/*.c \
 	daemon/control/*.c daemon/bus/*.c daemon/events/*.c daemon/fabric/*.c daemon/policy/*.c daemon/cm/*.c)
@@ -112,6 +113,7 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 PROTO_LIB := $(B)/lib/proto.a
 SMCR_LIB := $(B)/lib/smcr.a
 SMBD_LIB := $(B)/lib/smbdirect.a
+RPCR_LIB := $(B)/lib/rpcrdma.a
 RNIC_LIB := $(B)/lib/rnic.a
 DAEMON_LIB := $(B)/lib/daemon.a
 TEST_LIB := $(B)/lib/testlib.a
@@ -205,12 +207,13 @@ endef
 $(eval $(call archive,$(PROTO_LIB),$(PROTO_SRCS)))
 $(eval $(call archive,$(SMCR_LIB),$(SMCR_SRCS)))
 $(eval $(call archive,$(SMBD_LIB),$(SMBD_SRCS)))
+$(eval $(call archive,$(RPCR_LIB),$(RPCR_SRCS)))
 $(eval $(call archive,$(RNIC_LIB),$(RNIC_SRCS)))
 $(eval $(call archive,$(DAEMON_LIB),$(DAEMON_SRCS)))
 $(eval $(call archive,$(TEST_LIB),$(TESTLIB_SRCS)))
 $(eval $(call archive,$(SMCRCTL_LIB),$(filter-out cli/smcrctl/main.c,$(SMCRCTL_SRCS))))
 
-ALL_LIBS := $(DAEMON_LIB) $(RNIC_LIB) $(SMCR_LIB) $(SMBD_LIB) $(PROTO_LIB)
+ALL_LIBS := $(DAEMON_LIB) $(RNIC_LIB) $(SMCR_LIB) $(SMBD_LIB) $(RPCR_LIB) $(PROTO_LIB)
 
 # ---- programs and libraries
 
