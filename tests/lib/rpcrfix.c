@@ -215,7 +215,7 @@ void rpcrfix_get_rpc(struct rpcrfix *fix, uint32_t type, uint32_t flags, uint32_
 	const struct rpcrdma_prefix prefix = { xid, RPCRDMA_V2, rpcrdma_credit(64, 1), type,
 					       flags };
 	uint8_t message[RPCRDMA_V2_PREFIX_LEN + RPCRDMA_MOST_LISTS_LEN + 8192];
-	uint8_t *whole = malloc(from + len + 1);
+	uint8_t *whole = calloc(1, from + len + 1);
 	assert_non_null(whole);
 	assert_true(len <= 8192);
 	size_t at = rpcrdma_encode_prefix(&prefix, message);
