@@ -14,6 +14,7 @@ static const struct rpcr_config defaults = {
 	.most_calls = 128,
 	.most_joined = 1048576,
 	.answer_us = 30000000, /* RR2-40 */
+	.v1_send_size = RPCRDMA_V1_THRESHOLD,
 };
 
 #define MOST_SIZE 1048576
@@ -36,6 +37,7 @@ void rpcr_config_fill(struct rpcr_config *config)
 	FILL(most_calls);
 	FILL(most_joined);
 	FILL(answer_us);
+	FILL(v1_send_size);
 }
 
 static const char *wrong_with(const struct rpcr_config *config)

@@ -43,6 +43,7 @@ bool rpcr_take_credits(struct rpcr *rpcr, const struct rpcrdma_prefix *prefix, b
 {
 	bool again = true;
 	rpcr->granted_alone = false;
+	credit_only |= rpcr->version == RPCRDMA_V1; /* Calls count there, and receives do not */
 	if (!credit_only) {
 		if (rpcr->rx_out == 0) {
 			rpcr_end_with(rpcr, RPCR_END_CREDITS);

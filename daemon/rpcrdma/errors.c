@@ -9,6 +9,10 @@ void rpcr_send_error(struct rpcr *rpcr, const struct rpcrdma_prefix *about,
 		     const struct rpcrdma_error *error)
 {
 	uint8_t body[RPCRDMA_ERROR_MOST_LEN];
+	/* version 1 has one code for all but versions (RR2-194) */
+	const struct rpcrdma_error chunk = { .code = RPCRDMA_ERR_CHUNK };
+	if (about->version == RPCRDMA_V1 && error->code != RPCRDMA_ERR_VERS)
+		error = &chunk;
 	/* RR2-22, RR2-148; in version 1 there is no flag (RR2-39) */
 	const struct rpcr_out out = {
 		.xid = about->xid,

@@ -13,6 +13,7 @@
  *   errors.c     ERROR messages
  *   config.c     what may be configured
  *   chunks.c     where data goes in chunks
+ *   version1.c   what is different in version 1
  */
 #ifndef SMCRD_RPCRDMA_INTERNAL_H
 #define SMCRD_RPCRDMA_INTERNAL_H
@@ -69,6 +70,8 @@ struct rpcr {
 
 	/* Credits (RR2-51). */
 	uint32_t rx_new, rx_out, rx_cap, tx;
+	/* Credits of version 1: Calls that are out, and may be (RR2-195). */
+	uint32_t v1_out, v1_grant;
 	bool granted_alone; /* a credit-only message was sent, and none has come since (RR2-55) */
 
 	struct rpcr_out *queue; /* in their order (RR2-18) */
@@ -125,6 +128,22 @@ uint32_t rpcr_next_credit(struct rpcr *rpcr);
 void rpcr_note_credit(struct rpcr *rpcr, bool credit_only);
 /** Has a message to go only to grant credits? (RR2-56) */
 bool rpcr_grant_is_due(const struct rpcr *rpcr);
+
+/* ---- version1.c */
+
+/** Calls of the other direction that may be out at one time. */
+#define RPCR_V1_REVERSE 2
+
+/** The version is chosen. */
+void rpcr_speak_version_1(struct rpcr *rpcr);
+/** The credit word of a message. */
+uint32_t rpcr_v1_credit(const struct rpcr *rpcr, const struct rpcr_out *out);
+/** May another Call go? */
+bool rpcr_v1_may_call(const struct rpcr *rpcr);
+/** The only handle in the lists of a Call; 0: there is none, or more than one. */
+uint32_t rpcr_only_handle(const struct rpcrdma_lists *lists);
+void rpcr_v1_got_message(struct rpcr *rpcr, struct rpcrdma_prefix *prefix, const uint8_t *data,
+			 size_t len, const uint32_t *handle);
 
 /* ---- send.c */
 

@@ -19,6 +19,8 @@ static uint32_t least(uint32_t a, uint32_t b)
  * it sends (RR2-31); a server may send what is the default (RR2-33). */
 uint32_t rpcr_threshold(const struct rpcr *rpcr)
 {
+	if (rpcr->version == RPCRDMA_V1)
+		return rpcr->config.v1_send_size;
 	return least(rpcr->config.send_size, rpcr->peer.receive_size);
 }
 
@@ -50,22 +52,54 @@ void rpcr_send_properties(struct rpcr *rpcr)
 
 /* ---- versions */
 
-/* The answer to a client's first message may be of a server that speaks only version 1 (RR2-38,
- * RR2-39); it may not go on in another version here (RR2-35, RR2-37). */
+/* Is it ERR_VERS, or another error of a server that speaks only version 1? (RR2-39) */
+static bool is_version_error(const struct rpcrdma_prefix *prefix, const uint8_t *data, size_t len,
+			     struct rpcrdma_error *ret_error)
+{
+	if (rpcrdma_decode_foreign_error(data, len, ret_error))
+		return true;
+	if (prefix->version != RPCRDMA_V2 || prefix->type != RPCRDMA_ERROR)
+		return false;
+	return rpcrdma_decode_error(data + RPCRDMA_V2_PREFIX_LEN, len - RPCRDMA_V2_PREFIX_LEN,
+				    RPCRDMA_V2, ret_error) == 0 &&
+	       ret_error->code == RPCRDMA_ERR_VERS;
+}
+
+/* What a client does with what comes before the server has told its properties. Only here it may go
+ * on in another version (RR2-35, RR2-37, RR2-38, RR2-199). */
 static bool client_chooses(struct rpcr *rpcr, const struct rpcrdma_prefix *prefix,
 			   const uint8_t *data, size_t len)
 {
 	struct rpcrdma_error error;
-	if (rpcrdma_decode_foreign_error(data, len, &error)) {
-		rpcr_end_with(rpcr, RPCR_END_VERSION);
+	if (is_version_error(prefix, data, len, &error)) {
+		const bool has_1 = error.code == RPCRDMA_ERR_VERS && error.first <= RPCRDMA_V1 &&
+				   error.second >= RPCRDMA_V1;
+		if (has_1 && rpcr->config.version_1)
+			rpcr_speak_version_1(rpcr);
+		else
+			rpcr_end_with(rpcr, RPCR_END_VERSION);
 		return false;
 	}
 	if (prefix->version != RPCRDMA_V2) {
 		rpcr->count.dropped++; /* not a valid message of the server (RR2-30) */
 		return false;
 	}
-	rpcr->deadline = 0;
+	if (prefix->type != RPCRDMA_ERROR)
+		rpcr->deadline = 0;
 	return true;
+}
+
+/* The range is what is left to choose: nothing, once a version is spoken (RR2-36, RR2-201). */
+static void refuse_version(struct rpcr *rpcr, const struct rpcrdma_prefix *prefix)
+{
+	struct rpcrdma_error error = { RPCRDMA_ERR_VERS, RPCRDMA_V2, RPCRDMA_V2 };
+	if (rpcr->version == RPCRDMA_V1)
+		error.first = error.second = RPCRDMA_V1;
+	else if (rpcr->version == 0 && rpcr->config.version_1)
+		error.first = RPCRDMA_V1;
+	rpcr->count.dropped++;
+	if (rpcr->side == RPCR_SERVER)
+		rpcr_send_error(rpcr, prefix, &error);
 }
 
 bool rpcr_choose_version(struct rpcr *rpcr, const struct rpcrdma_prefix *prefix,
@@ -73,15 +107,16 @@ bool rpcr_choose_version(struct rpcr *rpcr, const struct rpcrdma_prefix *prefix,
 {
 	if (rpcr->side == RPCR_CLIENT && rpcr->deadline)
 		return client_chooses(rpcr, prefix, data, len);
-	if (prefix->version != RPCRDMA_V2) {
-		const struct rpcrdma_error error = { RPCRDMA_ERR_VERS, RPCRDMA_V2, RPCRDMA_V2 };
-		rpcr->count.dropped++;
-		if (rpcr->side == RPCR_SERVER)
-			rpcr_send_error(rpcr, prefix, &error); /* RR2-36 */
+	if (rpcr->version == 0 && prefix->version == RPCRDMA_V1 && rpcr->config.version_1) {
+		rpcr_speak_version_1(rpcr); /* RR2-34 */
+		return rpcr->state != RPCR_GONE;
+	}
+	if (prefix->version != (rpcr->version ? rpcr->version : RPCRDMA_V2)) {
+		refuse_version(rpcr, prefix);
 		return false;
 	}
 	if (rpcr->version == 0) {
-		rpcr->version = RPCRDMA_V2; /* RR2-34 */
+		rpcr->version = RPCRDMA_V2;
 		rpcr_send_properties(rpcr);
 	}
 	return true;

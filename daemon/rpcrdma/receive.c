@@ -215,6 +215,9 @@ static bool handle_is_offered(const struct rpcr *rpcr, const struct arrival *a)
 {
 	const uint32_t must = RPCRDMA_F_RESPONSE;
 	const struct rpcr_wait *call = rpcr_find(rpcr->calls, a->prefix.xid);
+	if (rpcr->version == RPCRDMA_V1)
+		return a->prefix.type <= RPCRDMA_NOMSG && call &&
+		       rpcr_has_handle(&call->lists, *a->handle);
 	return a->prefix.version == RPCRDMA_V2 && a->prefix.type <= RPCRDMA_NOMSG &&
 	       (a->prefix.flags & (must | RPCRDMA_F_MORE)) == must && call &&
 	       call->lists.inv_handle && call->lists.inv_handle == *a->handle;
@@ -241,5 +244,8 @@ void rpcr_got_message(struct rpcr *rpcr, const uint8_t *data, size_t len, const 
 	}
 	if (!rpcr_choose_version(rpcr, &a.prefix, data, len) || credit_only)
 		return;
-	got_type(rpcr, &a);
+	if (rpcr->version == RPCRDMA_V1)
+		rpcr_v1_got_message(rpcr, &a.prefix, a.data, a.len, a.handle);
+	else
+		got_type(rpcr, &a);
 }

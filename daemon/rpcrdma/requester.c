@@ -38,6 +38,8 @@ bool rpcr_has_handle(const struct rpcrdma_lists *lists, uint32_t handle)
  * (RR2-138, RR2-141). */
 static enum rpcrdma_reverse peer_level(const struct rpcr *rpcr)
 {
+	if (rpcr->version == RPCRDMA_V1 && rpcr->side == RPCR_SERVER)
+		return RPCRDMA_REVERSE_SIMPLE; /* RR2-202 */
 	return rpcr->side == RPCR_CLIENT ? RPCRDMA_REVERSE_GENERAL : rpcr->peer.reverse;
 }
 
@@ -124,10 +126,10 @@ int rpcr_call(struct rpcr *rpcr, uint32_t xid, const uint8_t *payload, size_t le
 	/* RR2-82, RR2-85, RR2-86, RR2-124 */
 	const struct rpcr_out out = {
 		.xid = xid,
-		.version = RPCRDMA_V2,
+		.version = rpcr->version,
 		.type = payload ? RPCRDMA_MSG : RPCRDMA_NOMSG,
 		.body = body,
-		.body_len = rpcrdma_encode_lists(lists, RPCRDMA_V2, body, sizeof(body)),
+		.body_len = rpcrdma_encode_lists(lists, rpcr->version, body, sizeof(body)),
 		.payload = (uint8_t *)payload, /* is copied */
 		.len = payload ? len : 0,
 	};
@@ -147,6 +149,8 @@ static void *take_call(struct rpcr *rpcr, struct rpcr_wait *call)
 	void *cookie = call->cookie;
 	DL_DELETE(rpcr->calls, call);
 	rpcr->num_calls--;
+	rpcr->v1_out -= rpcr->v1_out > 0;
+	rpcr->send_due = true;
 	free(call);
 	return cookie;
 }

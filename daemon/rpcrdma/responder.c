@@ -13,7 +13,11 @@
 /* What this side does for Calls: all for those of a client, what was declared for a server's. */
 static enum rpcrdma_reverse own_level(const struct rpcr *rpcr)
 {
-	return rpcr->side == RPCR_SERVER ? RPCRDMA_REVERSE_GENERAL : rpcr->config.reverse;
+	if (rpcr->side == RPCR_SERVER)
+		return RPCRDMA_REVERSE_GENERAL;
+	if (rpcr->version == RPCRDMA_V1 && rpcr->config.reverse)
+		return RPCRDMA_REVERSE_SIMPLE; /* RR2-202 */
+	return rpcr->config.reverse;
 }
 
 /* ---- Calls */
@@ -154,7 +158,7 @@ static enum rpcr_way way_of(const struct rpcr *rpcr, const struct rpcr_wait *cal
 {
 	struct rpcrdma_lists lists;
 	return_lists(call, NULL, &lists);
-	const size_t lists_len = rpcrdma_lists_len(&lists, RPCRDMA_V2);
+	const size_t lists_len = rpcrdma_lists_len(&lists, rpcr->version);
 	const bool may_continue = own_level(rpcr) >= RPCRDMA_REVERSE_CONTINUED;
 	if (rpcr_can_send(rpcr, lists_len, len, false))
 		return RPCR_INLINE;
@@ -189,6 +193,16 @@ static bool can_reply(const struct rpcr_wait *call, const uint8_t *payload, size
 	return return_lists(call, used, ret_lists);
 }
 
+/* What the Reply invalidates; 0: nothing (RR2-116, RR2-203). */
+static uint32_t handle_of(const struct rpcr *rpcr, const struct rpcr_wait *call)
+{
+	if (!rpcr->config.invalidates)
+		return 0;
+	if (rpcr->version == RPCRDMA_V2)
+		return call->lists.inv_handle;
+	return rpcr->config.v1_invalidates ? rpcr_only_handle(&call->lists) : 0;
+}
+
 int rpcr_reply(struct rpcr *rpcr, uint32_t xid, const uint8_t *payload, size_t len,
 	       const struct rpcr_used *used, uint64_t now)
 {
@@ -201,18 +215,18 @@ int rpcr_reply(struct rpcr *rpcr, uint32_t xid, const uint8_t *payload, size_t l
 		return -EINVAL;
 	if (way_of(rpcr, call, payload ? len : 0) != RPCR_INLINE)
 		return -EMSGSIZE;
+	const uint32_t handle = handle_of(rpcr, call);
 	const struct rpcr_out out = {
 		.xid = xid,
-		.version = RPCRDMA_V2,
+		.version = rpcr->version,
 		.type = payload ? RPCRDMA_MSG : RPCRDMA_NOMSG,
 		.flags = RPCRDMA_F_RESPONSE,
 		.body = body,
-		.body_len = rpcrdma_encode_lists(&lists, RPCRDMA_V2, body, sizeof(body)),
+		.body_len = rpcrdma_encode_lists(&lists, rpcr->version, body, sizeof(body)),
 		.payload = (uint8_t *)payload, /* is copied */
 		.len = payload ? len : 0,
-		/* RR2-116 */
-		.has_handle = call->lists.inv_handle && rpcr->config.invalidates,
-		.handle = call->lists.inv_handle,
+		.has_handle = handle != 0,
+		.handle = handle,
 	};
 	rpcr_enter(rpcr, now);
 	const int error = rpcr_queue(rpcr, &out);
@@ -225,7 +239,7 @@ int rpcr_reply(struct rpcr *rpcr, uint32_t xid, const uint8_t *payload, size_t l
 int rpcr_refuse(struct rpcr *rpcr, uint32_t xid, const struct rpcrdma_error *error, uint64_t now)
 {
 	struct rpcr_wait *call = rpcr_find(rpcr->served, xid);
-	const struct rpcrdma_prefix about = { .xid = xid, .version = RPCRDMA_V2 };
+	const struct rpcrdma_prefix about = { .xid = xid, .version = rpcr->version };
 	if (!call)
 		return -ENOENT;
 	rpcr_enter(rpcr, now);

@@ -58,21 +58,30 @@ void rpcr_free_queue(struct rpcr *rpcr)
 bool rpcr_can_send(const struct rpcr *rpcr, size_t lists_len, size_t len, bool may_continue)
 {
 	const size_t most = rpcr_threshold(rpcr);
-	const size_t head = RPCRDMA_V2_PREFIX_LEN + lists_len;
+	const size_t head = rpcrdma_prefix_len(rpcr->version) + lists_len;
 	if (head > most)
 		return false;
 	if (len <= most - head)
 		return true;
-	return may_continue && most - head >= 4;
+	return may_continue && rpcr->version == RPCRDMA_V2 && most - head >= 4;
 }
 
 /* ---- one message */
 
 /* A message of a version that is not spoken here is answered in that version, to somebody who
  * counts otherwise (RR2-36). */
-static bool is_foreign(const struct rpcr_out *out)
+static bool is_foreign(const struct rpcr *rpcr, const struct rpcr_out *out)
 {
-	return out->version != RPCRDMA_V2;
+	return rpcr->version == 0 || out->version != rpcr->version;
+}
+
+static uint32_t credit_of(struct rpcr *rpcr, const struct rpcr_out *out)
+{
+	if (out->version == RPCRDMA_V1)
+		return rpcr_v1_credit(rpcr, out);
+	if (is_foreign(rpcr, out))
+		return rpcrdma_credit((uint16_t)rpcr->rx_cap, 1);
+	return rpcr_next_credit(rpcr);
 }
 
 /* Bytes of the payload that go with the next part. */
@@ -80,7 +89,7 @@ static size_t next_part(const struct rpcr *rpcr, const struct rpcr_out *out)
 {
 	const size_t most = rpcr_threshold(rpcr);
 	const size_t left = out->len - out->sent;
-	if (RPCRDMA_V2_PREFIX_LEN + out->body_len + left <= most || left <= 4)
+	if (rpcrdma_prefix_len(out->version) + out->body_len + left <= most || left <= 4)
 		return left;
 	const size_t room = (most - RPCRDMA_V2_HEADER_LEN) & ~(size_t)3;
 	const size_t all_but_one = (left - 1) & ~(size_t)3;
@@ -96,8 +105,7 @@ static int send_part(struct rpcr *rpcr, const struct rpcr_out *out, size_t part)
 	const struct rpcrdma_prefix prefix = {
 		.xid = out->xid,
 		.version = out->version,
-		.credit = is_foreign(out) ? rpcrdma_credit((uint16_t)rpcr->rx_cap, 1)
-					  : rpcr_next_credit(rpcr),
+		.credit = credit_of(rpcr, out),
 		.type = out->type,
 		.flags = out->flags | (last ? 0 : RPCRDMA_F_MORE),
 	};
@@ -110,16 +118,27 @@ static int send_part(struct rpcr *rpcr, const struct rpcr_out *out, size_t part)
 			       out->has_handle && last ? &out->handle : NULL);
 }
 
-static void note_sent(struct rpcr *rpcr, size_t part)
+static bool is_call(const struct rpcr_out *out)
 {
-	struct rpcr_out *out = rpcr->queue;
-	if (is_foreign(out)) {
-		rpcr->rx_out += rpcr->rx_new > 0; /* it may try once more */
+	return out->type != RPCRDMA_ERROR && !(out->flags & RPCRDMA_F_RESPONSE);
+}
+
+static void count_sent(struct rpcr *rpcr, const struct rpcr_out *out)
+{
+	rpcr->count.sent++;
+	if (is_foreign(rpcr, out)) {
+		rpcr->rx_out += rpcr->rx_new > 0; /* the peer may try once more */
 		rpcr->rx_new -= rpcr->rx_new > 0;
+	} else if (rpcr->version == RPCRDMA_V1) {
+		rpcr->v1_out += is_call(out);
 	} else {
 		rpcr_note_credit(rpcr, false);
 	}
-	rpcr->count.sent++;
+}
+
+static void note_sent(struct rpcr *rpcr, struct rpcr_out *out, size_t part)
+{
+	count_sent(rpcr, out);
 	out->sent += part;
 	if (out->sent < out->len)
 		return;
@@ -129,18 +148,31 @@ static void note_sent(struct rpcr *rpcr, size_t part)
 }
 
 /* @return false: there is no room now, or the connection has ended */
-static bool send_next(struct rpcr *rpcr)
+static bool send_one(struct rpcr *rpcr, struct rpcr_out *out)
 {
-	const size_t part = next_part(rpcr, rpcr->queue);
-	const int error = send_part(rpcr, rpcr->queue, part);
+	const size_t part = next_part(rpcr, out);
+	const int error = send_part(rpcr, out, part);
 	if (error == -EAGAIN)
 		return false;
 	if (error < 0) {
 		rpcr_end_with(rpcr, RPCR_END_LOST); /* RR2-166, RR2-168 */
 		return false;
 	}
-	note_sent(rpcr, part);
+	note_sent(rpcr, out, part);
 	return true;
+}
+
+/* The message that may go now; NULL: none. In version 1 Calls wait, and do not hold up others. */
+static struct rpcr_out *next_out(const struct rpcr *rpcr)
+{
+	struct rpcr_out *out = rpcr->queue;
+	if (rpcr->version != RPCRDMA_V1)
+		return out && (rpcr->tx > 0 || is_foreign(rpcr, out)) ? out : NULL;
+	DL_FOREACH (rpcr->queue, out) {
+		if (!is_call(out) || rpcr_v1_may_call(rpcr))
+			return out;
+	}
+	return NULL;
 }
 
 /* RR2-47, RR2-190 */
@@ -169,12 +201,14 @@ static void send_grant(struct rpcr *rpcr)
 void rpcr_run_sends(struct rpcr *rpcr)
 {
 	rpcr->send_due = false;
-	while (rpcr->state != RPCR_GONE && rpcr->queue &&
-	       (rpcr->tx > 0 || is_foreign(rpcr->queue))) {
-		if (!send_next(rpcr))
+	while (rpcr->state != RPCR_GONE) {
+		struct rpcr_out *out = next_out(rpcr);
+		if (!out)
+			break;
+		if (!send_one(rpcr, out))
 			return;
 	}
-	if (rpcr->state != RPCR_GONE && rpcr->version && rpcr->count.sent &&
+	if (rpcr->state != RPCR_GONE && rpcr->version == RPCRDMA_V2 && rpcr->count.sent &&
 	    rpcr_grant_is_due(rpcr))
 		send_grant(rpcr);
 }

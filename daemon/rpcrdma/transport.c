@@ -199,7 +199,8 @@ const char *rpcr_end_text(enum rpcr_end end)
 	case RPCR_END_CLOSED: return "this host has closed it";
 	case RPCR_END_LOST: return "the peer has disconnected, or the RDMA connection was lost";
 	case RPCR_END_SILENT: return "the server did not answer the first message in time";
-	case RPCR_END_VERSION: return "the peer does not speak version 2 of RPC-over-RDMA";
+	case RPCR_END_VERSION:
+		return "the peer speaks no version of RPC-over-RDMA that smcrd may speak";
 	case RPCR_END_PROPERTY: return "a property has a bad value";
 	case RPCR_END_CREDITS: return "the peer has sent more messages than it had credits for";
 	case RPCR_END_HANDLE: return "the peer has invalidated memory that it was not offered";

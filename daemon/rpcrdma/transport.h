@@ -59,6 +59,12 @@ struct rpcr_config {
 	/** What this side does for Calls in the reverse direction; of a client. */
 	enum rpcrdma_reverse reverse;
 	bool invalidates; /* SEND with Invalidate can be sent and received (RR2-9) */
+	/** Speak version 1 with who speaks that: a server if the first message is of it (RR2-200),
+	 * a client if the server answers so. Private data goes along when it connects all the same
+	 * (RR2-198). */
+	bool version_1;
+	uint32_t v1_send_size; /* rpcr_v1_send_size() (1024) */
+	bool v1_invalidates;   /* the peer's private data says that it takes them */
 };
 
 /** Why a connection has ended. */
@@ -135,6 +141,11 @@ struct rpcr_view {
  * storage) */
 int rpcr_config_check(const struct rpcr_config *config, const char **ret_why);
 
+/** Bytes of the longest message of version 1 that this side sends, by the private data of both;
+ * NULL: there was none. */
+uint32_t rpcr_v1_send_size(const struct rpcrdma_private *ours,
+			   const struct rpcrdma_private *theirs);
+
 /** Make a connection, and post its receives. @return 0; -EINVAL: rpcr_config_check(); -ENOMEM;
  * -ENOBUFS: the receives could not be posted */
 int rpcr_new(const struct rpcr_config *config, enum rpcr_side side, const struct rpcr_ops *ops,
@@ -157,7 +168,8 @@ uint64_t rpcr_timer(struct rpcr *rpcr, uint64_t now);
 void rpcr_close(struct rpcr *rpcr);
 
 /**
- * Call the peer.
+ * Call the peer. In version 1 nothing says whether a server may: its user has to know from the
+ * protocol above (RR2-202).
  * @param payload  an RPC Call without what is in Read chunks, which is copied; NULL: all of it is
  *                 in a Read chunk with position 0 (RR2-120)
  * @param xid      its XID, which no other Call that waits has (RR2-26)

@@ -306,8 +306,8 @@ static void versions_that_a_server_does_not_speak(void **state)
 		const struct rpcrfix_sent *sent = rpcrfix_next(&fix);
 		size_t at = 16;
 		memcpy(expected, message, 8);
-		expected[9] = 64;
-		expected[11] = 1;
+		expected[9] = versions[i] == 1 ? 0 : 64;
+		expected[11] = versions[i] == 1 ? 32 : 1;
 		expected[15] = RPCRDMA_ERROR;
 		if (versions[i] != 1) {
 			expected[19] = 1; /* flags */
