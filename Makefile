@@ -383,7 +383,7 @@ build/fuzz-obj/%.o: %.c
 FUZZED_SMBGATE := compound offer serve
 FUZZED_HOST := holder log log_writer pages privileges program route tcp_socket trace turns unix_socket waiting
 $(patsubst %.c,build/fuzz-obj/%.o,$(wildcard daemon/rendezvous/*.c)): $(SKELETONS)
-$(FUZZ_LIB): $(patsubst %.c,build/fuzz-obj/%.o,$(PROTO_SRCS) $(SMCR_SRCS) $(RNIC_SRCS) \
+$(FUZZ_LIB): $(patsubst %.c,build/fuzz-obj/%.o,$(PROTO_SRCS) $(SMCR_SRCS) $(RNIC_SRCS) $(RPCR_SRCS) \
 		$(wildcard daemon/smbdirect/*.c) $(FUZZED_SMBGATE:%=daemon/smbgate/%.c) \
 		$(wildcard tests/lib/enginepair*.c daemon/clients/*.c daemon/conns/*.c daemon/rendezvous/*.c) \
 		$(CORE_SRCS) $(FUZZED_HOST:%=daemon/host/%.c) \

@@ -110,6 +110,13 @@ static const struct rpcr_ops ops = {
 
 /* ---- connections */
 
+static void forget_sent(struct rpcrfix *fix)
+{
+	for (size_t i = 0; i < fix->num_sent; i++)
+		free(fix->sent[i].bytes);
+	fix->num_sent = fix->taken = 0;
+}
+
 void rpcrfix_new(struct rpcrfix *fix, const struct rpcr_config *config, enum rpcr_side side)
 {
 	memset(fix, 0, sizeof(*fix));
@@ -124,8 +131,7 @@ void rpcrfix_free(struct rpcrfix *fix)
 {
 	assert_int_equal(fix->ended, rpcrfix_view(fix).state == RPCR_GONE);
 	rpcr_free(fix->rpcr);
-	for (size_t i = 0; i < fix->num_sent; i++)
-		free(fix->sent[i].bytes);
+	forget_sent(fix);
 	free(fix->called.payload);
 	free(fix->replied.payload);
 }
@@ -165,7 +171,7 @@ static bool pump_one(struct rpcrfix *from, struct rpcrfix *to)
 	free(sent->bytes);
 	from->sent[from->taken - 1].bytes = NULL;
 	if (rpcrfix_is_silent(from))
-		from->num_sent = from->taken = 0;
+		forget_sent(from);
 	return true;
 }
 
