@@ -42,7 +42,6 @@ static void add_credits(struct rpcr *rpcr, uint32_t credit)
 bool rpcr_take_credits(struct rpcr *rpcr, const struct rpcrdma_prefix *prefix, bool credit_only)
 {
 	bool again = true;
-	rpcr->granted_alone = false;
 	credit_only |= rpcr->version == RPCRDMA_V1; /* Calls count there, and receives do not */
 	if (!credit_only) {
 		if (rpcr->rx_out == 0) {
@@ -76,13 +75,15 @@ void rpcr_note_credit(struct rpcr *rpcr, bool credit_only)
 {
 	rpcr->rx_out += rpcr->rx_new;
 	rpcr->rx_new = 0;
-	rpcr->granted_alone |= credit_only;
 	rpcr->tx -= credit_only ? 0 : 1;
 }
 
+/* There is something to grant only where a message has come since the last grant, so there is at
+ * most one between two that come (RR2-55). A peer that has used all its credits has left at least
+ * as many receives as are kept posted, which is more than half. */
 bool rpcr_grant_is_due(const struct rpcr *rpcr)
 {
-	if (rpcr->granted_alone || rpcr->rx_new == 0 || (rpcr->queue && rpcr->tx > 0))
-		return false;
-	return rpcr->rx_new >= (rpcr->config.receives + 1) / 2 || rpcr->rx_out == 0;
+	if (rpcr->queue && rpcr->tx > 0)
+		return false; /* what is queued carries it */
+	return rpcr->rx_new >= (rpcr->config.receives + 1) / 2;
 }

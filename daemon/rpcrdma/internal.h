@@ -72,7 +72,6 @@ struct rpcr {
 	uint32_t rx_new, rx_out, rx_cap, tx;
 	/* Credits of version 1: Calls that are out, and may be (RR2-195). */
 	uint32_t v1_out, v1_grant;
-	bool granted_alone; /* a credit-only message was sent, and none has come since (RR2-55) */
 
 	struct rpcr_out *queue; /* in their order (RR2-18) */
 	unsigned int queued_errors;

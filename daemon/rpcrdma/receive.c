@@ -42,13 +42,19 @@ static bool keep_part(struct rpcr_join *join, const uint8_t *data, size_t len)
 	return true;
 }
 
+static bool is_reply(const struct rpcrdma_prefix *prefix)
+{
+	return prefix->flags & RPCRDMA_F_RESPONSE;
+}
+
 /* Drop a message that should have fitted into the open sequence, and that sequence. Both are told
  * of [X15]; what follows of this one is dropped too, until its last part (RR2-132). */
 static void break_sequence(struct rpcr *rpcr, const struct arrival *a, uint32_t code)
 {
 	struct rpcr_join *join = &rpcr->join;
 	const struct rpcrdma_prefix was = { join->xid, RPCRDMA_V2, 0, join->type, join->flags };
-	const bool other = join->open && was.xid != a->prefix.xid;
+	const bool other =
+		join->open && (was.xid != a->prefix.xid || is_reply(&was) != is_reply(&a->prefix));
 	close_join(rpcr);
 	join->discard = a->prefix.flags & RPCRDMA_F_MORE;
 	join->xid = a->prefix.xid;
@@ -60,9 +66,9 @@ static void break_sequence(struct rpcr *rpcr, const struct arrival *a, uint32_t 
 /* Does it go on where the last part has ended? (RR2-129) */
 static bool fits_sequence(const struct rpcr_join *join, const struct arrival *a)
 {
-	const uint32_t response = RPCRDMA_F_RESPONSE;
+	const struct rpcrdma_prefix was = { .flags = join->flags };
 	return join->xid == a->prefix.xid && join->type == a->prefix.type &&
-	       (join->flags & response) == (a->prefix.flags & response);
+	       is_reply(&was) == is_reply(&a->prefix);
 }
 
 /* Put a part to those before it. @return true: the message is whole, and `a` has all of it */

@@ -157,6 +157,11 @@ static void broken_sequences(void **state)
 	rpcrfix_get_rpc(&fix, RPCRDMA_NOMSG, 0, 7, &lists, 0, 0);
 	rpcrfix_expect_error(&fix, 7, RPCRDMA_ERR_INVAL_CONT, 0, 0);
 	assert_true(rpcrfix_is_silent(&fix));
+	/* the other direction */
+	rpcrfix_get_rpc(&fix, RPCRDMA_MSG, RPCRDMA_F_MORE, 7, NULL, 0, 40);
+	rpcrfix_get_rpc(&fix, RPCRDMA_MSG, RPCRDMA_F_RESPONSE, 7, NULL, 40, 40);
+	rpcrfix_expect_error(&fix, 7, RPCRDMA_ERR_INVAL_CONT, 0, 0);
+	assert_true(rpcrfix_is_silent(&fix));
 	/* MORE on a NOMSG, and with a list */
 	rpcrfix_get_rpc(&fix, RPCRDMA_NOMSG, RPCRDMA_F_MORE, 8, &lists, 0, 0);
 	rpcrfix_expect_error(&fix, 8, RPCRDMA_ERR_INVAL_CONT, 0, 0);

@@ -356,6 +356,9 @@ static void a_client_passes_over_other_versions(void **state)
 	rpcrfix_get_hex(&fix, "11111111 00000003 00400020 00000005 00000000 00000000");
 	assert_int_equal(rpcrfix_view(&fix).send_credits, 0);
 	assert_int_equal(fix.established + fix.ended, 0);
+	/* nor is an ERROR that is about something else */
+	rpcrfix_get_hex(&fix, "736D6372 00000002 00400001 00000004 00000001 00000002");
+	assert_int_equal(fix.established + fix.ended, 0);
 	assert_true(rpcr_timer(fix.rpcr, fix.now) != UINT64_MAX);
 	rpcrfix_free(&fix);
 	PROVES("RR2-30");
