@@ -43,9 +43,11 @@ fi
 
 # A cell is a name, and options behind commas: the dialect, and how messages are protected.
 # "to": the kernel's client mounts the share of Samba; "from": Samba's client uses the share of ksmbd.
+# shellcheck disable=SC2054 # commas are part of the names
 small=(read-to,3.1.1 write-to,3.1.1 tree-to,3.1.1 names-to,3.1.1 files-to,3.1.1,sign files-to,3.1.1,seal files-to,3.0
 	files-to,3.0,sign files-to,3.0,seal files-from,3.1.1 files-from,3.1.1,sign files-from,3.0 files-from,3.0,sign
 	tree-from,3.1.1 tree-from,3.1.1,sign)
+# shellcheck disable=SC2054
 large=("${small[@]}" locks-to,3.1.1 lease-to,3.1.1 lease-to,3.1.1,sign many-to,3.1.1 blink-to,3.1.1
 	blink-to,3.1.1,sign smbd-to,3.1.1 restart-to,3.1.1 restart-to,3.1.1,sign link-from,3.1.1 kill-from,3.1.1 server-from,3.1.1
 	link-to,3.1.1 kill-to,3.1.1)
@@ -138,7 +140,7 @@ services() {
 # options CELL: set CELL_MOUNT and CELL_SMBCLIENT, options for the dialect and the protection in the cell's name.
 options() {
 	local option
-	CELL_MOUNT= CELL_SMBCLIENT=() CELL_LIMIT=4194304
+	CELL_MOUNT="" CELL_SMBCLIENT=() CELL_LIMIT=4194304
 	for option in ${1//,/ }; do
 		case $option in
 		3.*)

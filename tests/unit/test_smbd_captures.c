@@ -3,12 +3,10 @@
  * Messages of the Linux kernel (tests/captures/README.md) decode, encode to the same bytes again,
  * and are what a connection understands, on either side.
  */
-#include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 
 #include "proto/roce/roce.h"
-#include "proto/smcr/bytes.h"
 #include "tests/lib/pcap.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/smbdfix.h"
@@ -16,8 +14,6 @@
 
 #define SERVER 0x0A000001u
 /* RoCE's SEND that invalidates a token, which stands behind the BTH. */
-#define SEND_ONLY_INVALIDATE 0x17
-#define IETH_LEN             4
 
 struct story {
 	unsigned int from_client, from_server; /* SENDs */
@@ -77,19 +73,13 @@ struct send {
 static bool find_send(const struct pcap_packet *p, struct send *ret_send)
 {
 	struct roce_packet roce;
-	int error = roce_decode(p->payload, p->payload_len, &roce);
-	*ret_send = (struct send){ .bytes = roce.payload, .len = roce.payload_len };
-	if (!error)
-		return roce.bth.opcode == ROCE_SEND_ONLY;
-	if (error != -ENOTSUP || roce.bth.opcode != SEND_ONLY_INVALIDATE)
+	if (roce_decode(p->payload, p->payload_len, &roce) < 0)
 		return false;
-	*ret_send = (struct send){
-		.bytes = p->payload + ROCE_BTH_LEN + IETH_LEN,
-		.len = p->payload_len - ROCE_BTH_LEN - IETH_LEN - roce.bth.pad - ROCE_ICRC_LEN,
-		.invalidates = true,
-		.token = get_be32(p->payload + ROCE_BTH_LEN),
-	};
-	return true;
+	*ret_send = (struct send){ .bytes = roce.payload,
+				   .len = roce.payload_len,
+				   .invalidates = roce_invalidates(roce.bth.opcode),
+				   .token = roce.invalidate };
+	return roce.bth.opcode == ROCE_SEND_ONLY || roce.bth.opcode == ROCE_SEND_ONLY_INVALIDATE;
 }
 
 static void take_send(bool from_server, const struct send *send)

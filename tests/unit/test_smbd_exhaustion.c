@@ -113,6 +113,13 @@ static void no_plan(void **state)
 		failing = i;
 		assert_int_equal(serve_request(serve, in.bytes, in.len, &plan), -ENOMEM);
 		assert_int_equal(serve_pending(serve), 0);
+	}
+	assert_int_equal(serve_request(serve, in.bytes, in.len, &plan), 0);
+	serve_plan_clear(&plan);
+	for (unsigned int i = 1; i <= 2; i++) {
+		TRIES("allocation %u of a response", i);
+		in.len = 0;
+		smb2fix_read_answer(&in, 1, 100, 1);
 		failing = i;
 		assert_int_equal(serve_response(serve, in.bytes, in.len, &plan), -ENOMEM);
 		serve_plan_clear(&plan);
