@@ -108,6 +108,8 @@ static void serve_one(struct end *end, const uint8_t *bytes, size_t len)
 		end->wrong += read.channel != 0;
 		smb2fix_read_answer(&answer, header.message_id, read.length,
 				    (uint8_t)header.message_id);
+	} else if (header.command == SMB2_NEGOTIATE) {
+		smb2fix_negotiate_answer(&answer, 0x0311);
 	} else {
 		smb2fix_error(&answer, header.command, header.message_id, 0xC000000D, 0);
 	}
@@ -401,12 +403,23 @@ static struct end *client_up(void)
 	return client;
 }
 
+/* Channels are offered only to a server that has told its dialect. */
+static void negotiate(struct end *client)
+{
+	request.len = 0;
+	smb2fix_add(&request, SMB2_NEGOTIATE, 0, 0, 36, 36);
+	send_fix(client, &request);
+	assert_true(wait_for(&client->messages, 1));
+	client->messages = 0;
+}
+
 /* ---- transfers */
 
 static void data_go_by_rdma(void **state)
 {
 	(void)state;
 	struct end *client = client_up();
+	negotiate(client);
 	for (uint64_t id = 1; id <= 20; id += 2) {
 		send_write(client, id, DATA);
 		send_read(client, id + 1, DATA);
@@ -463,8 +476,10 @@ static void memory_is_bounded(void **state)
 	configure(&b, &serves);
 	configure(&a, &offers);
 	struct end *client[4];
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < 4; i++) {
 		client[i] = client_up();
+		negotiate(client[i]);
+	}
 	for (uint64_t id = 1; id <= 16; id += 2) {
 		for (size_t i = 0; i < 4; i++) {
 			send_write(client[i], id, DATA);
@@ -479,6 +494,7 @@ static void memory_is_bounded(void **state)
 	}
 	/* What the four keep for later does not keep a fifth one waiting. */
 	struct end *fifth = client_up();
+	negotiate(fifth);
 	send_write(fifth, 1, DATA);
 	send_read(fifth, 2, DATA);
 	assert_true(wait_for(&fifth->messages, 2));
