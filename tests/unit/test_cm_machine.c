@@ -477,6 +477,26 @@ static void an_unanswered_rep_is_repeated_as_the_req_tells(void **state)
 	PROVES("CM-18");
 }
 
+/* A peer may ask for hours. */
+static void an_mra_counts_for_a_minute_at_most(void **state)
+{
+	struct cmfix *fix = cmfix_new(NULL);
+	struct ibcm_msg req = cmfix_req(), rep;
+	struct cm_machine_conn *conn = cmfix_passive(fix, &req, 0, &rep);
+	struct ibcm_msg mra = cmfix_about(IBCM_MRA, req.transaction_id, req.local_id, rep.local_id);
+	(void)state;
+	mra.mra.subject = IBCM_SUBJECT_REP;
+	mra.mra.service_timeout = 31;
+	cmfix_receive(fix, cmfix_peer, &mra);
+	cmfix_pass(fix, 60 * CMFIX_SECOND - 1);
+	cmfix_silent(fix);
+	cmfix_pass(fix, 1);
+	cmfix_sent(fix, IBCM_REP);
+	cm_machine_conn_free(conn);
+	cmfix_free(fix);
+	PROVES("CM-21");
+}
+
 static void an_mra_stops_repeats_of_the_rep(void **state)
 {
 	struct cmfix *fix = cmfix_new(NULL);
@@ -564,6 +584,7 @@ int main(void)
 		cmocka_unit_test(data_count_as_the_rtu),
 		cmocka_unit_test(a_repeated_req_is_answered_as_before),
 		cmocka_unit_test(an_unanswered_rep_is_repeated_as_the_req_tells),
+		cmocka_unit_test(an_mra_counts_for_a_minute_at_most),
 		cmocka_unit_test(an_mra_stops_repeats_of_the_rep),
 		cmocka_unit_test(a_queue_pair_that_cannot_be_connected_leaves_the_request),
 		cmocka_unit_test(a_request_that_nobody_answers_ends),
