@@ -276,7 +276,7 @@ $(foreach t,$(BUS_TESTS),$(eval LINK_test_bus_$(t) := -Wl,--wrap=fabric_qp_stats
 LINK_test_clc_stream := -Wl,--wrap=spoken_alone,--wrap=spoken_say
 LINK_test_cm_exhaustion := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 LINK_test_cm_kernel := -Wl,--wrap=open
-LINK_test_cm_verbs := -Wl,--wrap=open,--wrap=log_message
+LINK_test_cm_verbs := -Wl,--wrap=open,--wrap=log_message,--wrap=alarm_set,--wrap=alarm_clear
 LINK_test_clients_exhaustion := -Wl,--wrap=calloc,--wrap=malloc,--wrap=realloc,--wrap=socketpair,--wrap=memfd_create,--wrap=epoll_create1,--wrap=epoll_ctl
 LINK_test_clients_times := -Wl,--wrap=clock_gettime
 LINK_test_clients_told := -Wl,--wrap=rdv_verify_socket

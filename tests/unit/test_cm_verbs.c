@@ -18,6 +18,7 @@
 
 #include "daemon/cm/kernel.h"
 #include "daemon/host/log.h"
+#include "daemon/rnic/alarm.h"
 #include "daemon/rnic/backend.h"
 #include "tests/lib/tries.h"
 
@@ -56,6 +57,26 @@ void __wrap_log_message(int priority, const char *format, ...)
 	assert_int_equal(priority, LOG_WARNING);
 	assert_non_null(format);
 	lines++;
+}
+
+/* How long the last alarm of a connection waits, in seconds; 0: none does. */
+static unsigned int patience;
+void __real_alarm_set(struct alarm *alarm, uint64_t at);
+void __real_alarm_clear(struct alarm *alarm);
+void __wrap_alarm_set(struct alarm *alarm, uint64_t at);
+void __wrap_alarm_clear(struct alarm *alarm);
+
+void __wrap_alarm_set(struct alarm *alarm, uint64_t at)
+{
+	const uint64_t now = alarm_now();
+	patience = at > now ? (unsigned int)((at - now + 999999) / 1000000) : 1;
+	__real_alarm_set(alarm, at);
+}
+
+void __wrap_alarm_clear(struct alarm *alarm)
+{
+	patience = 0;
+	__real_alarm_clear(alarm);
 }
 
 static int result(int error)
@@ -246,6 +267,7 @@ static struct cm_conn *conn;
 static bool deny;
 static unsigned int requests, connected, ended, told_refused;
 static struct cm_event last;
+static uint8_t told_data[CM_PRIVATE_MAX];
 
 static const struct cm_addr own = { .family = AF_INET, .addr = { 10, 0, 0, 1 }, .port = PORT };
 static const struct cm_addr peer = { .family = AF_INET, .addr = { 10, 0, 0, 9 }, .port = 4711 };
@@ -255,6 +277,7 @@ static void on_event(void *ctx, struct cm_conn *of, const struct cm_event *event
 	(void)ctx;
 	conn = of;
 	last = *event;
+	memcpy(told_data, event->private_data, event->private_len);
 	requests += event->type == CM_REQUEST;
 	connected += event->type == CM_CONNECTED;
 	ended += event->type == CM_ENDED;
@@ -418,10 +441,13 @@ static void a_request_is_accepted(void **state)
 	assert_int_equal(accepted.initiator_depth, 3);
 	assert_int_equal(accepted.qp_num, 0x777);
 	assert_int_equal(accepted.private_data_len, 7);
+	assert_memory_equal(accepted.private_data, "welcome", 7);
+	assert_int_equal(patience, 20); /* for the peer's RTU */
 	cm_conn_heard(conn);
 	assert_int_equal(notified, 1);
 	id_comes(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 	assert_int_equal(connected, 1);
+	assert_int_equal(patience, 0);
 	assert_int_equal(last.reads_answered, 8);
 	id_comes(id, RDMA_CM_EVENT_DISCONNECTED, 0);
 	assert_int_equal(ended, 1);
@@ -433,6 +459,7 @@ static void a_request_is_accepted(void **state)
 static void a_request_is_refused(void **state)
 {
 	(void)state;
+	struct cm_stats stats;
 	deny = true;
 	request_comes();
 	assert_int_equal(requests, 0);
@@ -444,6 +471,28 @@ static void a_request_is_refused(void **state)
 	conn = NULL;
 	assert_int_equal(rejected, 2);
 	assert_int_equal(told_refused, 2);
+	cm_get_stats(cm, &stats);
+	assert_int_equal(stats.refused, 2);
+	assert_int_equal(stats.limited, 0);
+}
+
+/* Of what the peer asks for too much, its share is taken. */
+static void too_many_requests_are_refused(void **state)
+{
+	struct cm_stats stats;
+	struct cm_conn *first;
+	(void)state;
+	cm->params.limits.requests_per_peer = 1;
+	request_comes();
+	first = conn;
+	request_comes();
+	assert_int_equal(requests, 1);
+	assert_ptr_equal(conn, first);
+	assert_int_equal(rejected, 1);
+	cm_get_stats(cm, &stats);
+	assert_int_equal(stats.refused, 1);
+	assert_int_equal(stats.limited, 1);
+	assert_int_equal(told_refused, 1);
 }
 
 /* The queue pair cannot be started: the request is still there, and may be refused. */
@@ -470,6 +519,7 @@ static void the_end_crosses_the_rtu(void **state)
 	id_comes(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 	assert_int_equal(connected, 0);
 	assert_int_equal(conn->view.state, CM_STATE_ENDING);
+	assert_int_equal(patience, 20); /* for the peer's answer */
 	id_comes(id, RDMA_CM_EVENT_DISCONNECTED, 0);
 	assert_int_equal(ended, 1);
 	assert_int_equal(last.end, CM_END_DISCONNECTED);
@@ -521,6 +571,7 @@ static struct rdma_cm_id *ask_and_resolve(void)
 	assert_int_equal(asked.initiator_depth, 4);
 	assert_int_equal(asked.rnr_retry_count, 7);
 	assert_int_equal(asked.qp_num, 0x777);
+	assert_int_equal(patience, 20);
 	return id;
 }
 
@@ -584,6 +635,23 @@ static void own_requests_end(void **state)
 		cm_conn_free(conn);
 		conn = NULL;
 	}
+}
+
+/* What the peer has sent along with its refusal. */
+static void a_refusal_has_private_data(void **state)
+{
+	static const uint8_t data[148] = "no, thanks";
+	(void)state;
+	struct rdma_cm_id *id = ask(0);
+	comes(&(struct rdma_cm_event){
+		.event = RDMA_CM_EVENT_REJECTED,
+		.id = id,
+		.status = 28,
+		.param.conn = { .private_data = data, .private_data_len = sizeof(data) } });
+	run();
+	assert_int_equal(last.end, CM_END_REFUSED);
+	assert_int_equal(last.private_len, sizeof(data));
+	assert_memory_equal(told_data, data, sizeof(data));
 }
 
 /* The kernel chooses the device by the addresses. */
@@ -696,6 +764,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_request_is_accepted),
 		TEST(a_request_is_refused),
+		TEST(too_many_requests_are_refused),
+		TEST(a_refusal_has_private_data),
 		TEST(an_acceptance_that_fails_leaves_the_request),
 		TEST(the_end_crosses_the_rtu),
 		TEST(what_is_not_connected_yet_ends_at_once),
