@@ -36,12 +36,17 @@ static unsigned int num_ids, destroyed, refused;
 static struct fake_id *graves[8];
 static bool destroying; /* the end of an id waits for an acknowledgement */
 
+static int open_errno; /* 0: the device is there */
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
 
 /* What measures coverage opens files too. */
 int __wrap_open(const char *path, int flags, ...)
 {
+	if (!strcmp(path, "/dev/infiniband/rdma_cm") && open_errno) {
+		errno = open_errno;
+		return -1;
+	}
 	if (!strcmp(path, "/dev/infiniband/rdma_cm"))
 		return eventfd(0, EFD_CLOEXEC);
 	return __real_open(path, flags, 0666);
@@ -294,6 +299,34 @@ static void a_request_is_about_its_listener(void **state)
 	assert_int_equal(refused, 1);
 }
 
+/* The device comes with the kernel's module. Who opened it before keeps it. */
+static void the_device_is_not_there(void **state)
+{
+	static const struct {
+		int error;
+		const char *text;
+	} rows[] = {
+		{ ENOENT, "load its module (modprobe rdma_ucm)" },
+		{ ENODEV, "load its module (modprobe rdma_ucm)" },
+		{ EPERM, "restart the service" },
+		{ EACCES, "Permission denied" },
+	};
+	struct cm other = { .params = { .base = base } };
+	char error[CM_ERROR_LEN];
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		open_errno = rows[i].error;
+		assert_int_equal(cm_kernel_open(&other, "verbs:y/1", error), -rows[i].error);
+		assert_null(other.kernel);
+		assert_non_null(strstr(error, "rnic verbs:y/1: "));
+		assert_non_null(strstr(error, rows[i].text));
+		assert_int_equal(cm_kernel_open(&cm, "verbs:y/1", error), 0);
+		cm_kernel_close(&cm);
+		assert_non_null(cm.kernel);
+	}
+	open_errno = 0;
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -303,6 +336,7 @@ int main(void)
 		TEST(no_event_comes_behind_the_end),
 		TEST(an_id_may_be_gone_with_the_acknowledgement),
 		TEST(a_request_is_about_its_listener),
+		TEST(the_device_is_not_there),
 	};
 	return cmocka_run_group_tests_name("cm_kernel", tests, NULL, NULL);
 }

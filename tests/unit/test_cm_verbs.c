@@ -443,6 +443,10 @@ static void a_request_is_accepted(void **state)
 	assert_int_equal(accepted.private_data_len, 7);
 	assert_memory_equal(accepted.private_data, "welcome", 7);
 	assert_int_equal(patience, 20); /* for the peer's RTU */
+	cm_view_refresh(conn);
+	assert_int_equal(conn->view.reads_answered, 8);
+	assert_int_equal(conn->view.reads_asked, 3);
+	assert_int_equal(conn->view.peer_qpn, 0x22);
 	cm_conn_heard(conn);
 	assert_int_equal(notified, 1);
 	id_comes(id, RDMA_CM_EVENT_ESTABLISHED, 0);
