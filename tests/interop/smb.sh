@@ -116,12 +116,18 @@ ksmbd_start() {
 	until_true 60 ksmbd_listens "$1"
 }
 
+# ksmbd_stop HOST: end ksmbd with all its connections
+ksmbd_stop() {
+	job_kill "$1" ksmbd TERM
+	job_wait "$1" ksmbd 30
+	on "$1" bash -c 'echo hard >/sys/class/ksmbd-control/kill_server'
+}
+
 # ksmbd_limited: start ksmbd again if it has another limit than the cell needs. ksmbd takes no message by SMB Direct that is
 # longer than 173,910 bytes, and what is signed has its data in messages.
 ksmbd_limited() {
 	[ "$KSMBD_LIMIT" != "$CELL_LIMIT" ] || return 0
-	on $KERNEL bash -c 'echo hard >/sys/class/ksmbd-control/kill_server'
-	job_wait $KERNEL ksmbd 60
+	ksmbd_stop $KERNEL
 	ksmbd_start $KERNEL "$CELL_LIMIT"
 }
 
@@ -464,8 +470,7 @@ smcrd_is_killed_and_noticed() {
 }
 
 ksmbd_is_restarted() {
-	on $KERNEL bash -c 'echo hard >/sys/class/ksmbd-control/kill_server'
-	job_wait $KERNEL ksmbd 60
+	ksmbd_stop $KERNEL
 	client_has_ended 60 && ksmbd_start $KERNEL
 }
 
