@@ -402,10 +402,8 @@ static void send_sequence_nak(struct soft_qp *qp)
 static void watch_gap(struct soft_qp *qp)
 {
 	struct soft_responder *rs = &qp->rs;
-	const bool missing = !soft_hold_at(&rs->hold, rs->expected); /* else it has to wait */
 	const struct soft_held *held = soft_hold_first(&rs->hold, rs->expected);
-	rs->nak_deadline =
-		missing && held && !rs->nak_sent && !rs->rnr_sent ? held->at + HOLD_US : 0;
+	rs->nak_deadline = held && !rs->nak_sent && !rs->rnr_sent ? held->at + HOLD_US : 0;
 	if (rs->nak_deadline && qp->dev->now >= rs->nak_deadline)
 		send_sequence_nak(qp);
 	else if (rs->nak_deadline)
@@ -448,22 +446,13 @@ static void go_on(struct soft_qp *qp)
 	watch_gap(qp);
 }
 
-/* Keep the packet whose turn it is until responses have left. If there is no room for it, the peer
- * sends it again. */
-static void put_off(struct soft_qp *qp, const uint8_t *buf, size_t len)
-{
-	struct soft_responder *rs = &qp->rs;
-	soft_hold_put(&rs->hold, rs->expected, rs->expected, buf, len, qp->dev->now);
-	rs->nak_waits = false; /* it is not missing any more */
-	rs->nak_deadline = 0;
-}
-
 void soft_responder_caught_up(struct soft_qp *qp)
 {
 	struct soft_responder *rs = &qp->rs;
 	if (soft_responses_wait(rs))
 		return;
-	if (soft_hold_at(&rs->hold, rs->expected)) { /* it was put off */
+	if (soft_hold_at(&rs->hold, rs->expected)) { /* it had to wait for them */
+		/* It was perhaps missing for a while. */
 		rs->nak_waits = false;
 		go_on(qp);
 		return;
@@ -511,7 +500,8 @@ void soft_responder_request(struct soft_qp *qp, const struct roce_packet *packet
 		return;
 	}
 	if (has_to_wait(qp, packet)) {
-		put_off(qp, buf, len);
+		/* If there is no room for it, the peer sends it again. */
+		soft_hold_put(&rs->hold, rs->expected, packet->bth.psn, buf, len, qp->dev->now);
 		return;
 	}
 	if (take_turn(qp, packet, supported) && (rs->hold.count > 0 || rs->nak_deadline))
