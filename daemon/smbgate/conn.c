@@ -271,8 +271,8 @@ static void on_rdma_ended(void *ctx, enum smbd_end end)
 		evtimer_add(conn->reap, &moment);
 }
 
-/* The connection manager tells of the end, from the event loop. It tells no more then, also not that
- * the RNIC goes: so the queue pair goes now. */
+/* The connection manager tells of the end, from the event loop. It tells no more then, also not
+ * that the RNIC goes: so the queue pair goes now. */
 static void cm_ended(struct gate_conn *conn, const struct cm_event *event)
 {
 	const bool reset = event->end != CM_END_PEER_DISCONNECTED;
