@@ -32,6 +32,7 @@ MEMORY = 2 << 30
 FOLDERS = ("unit", "preload", "libsmcr")
 LIBRARIES = ("preload", "libsmcr")
 BATS = ("bats/exec", "bats/smcr-run")
+ARCHIVES = ("testlib", "daemon", "rnic", "smcr", "smbdirect", "rpcrdma", "proto")
 # The simulators: their sources, and the archives with which they are linked.
 Simulator = collections.namedtuple("Simulator", "binary sources archives")
 SIMULATORS = {
@@ -133,7 +134,7 @@ class Build:
             self.link_installed(path, mutated, target)
             return
         folder = os.path.dirname(program)
-        names = ("testlib", "daemon", "rnic", "smcr", "smbdirect", "proto")
+        names = ARCHIVES
         libraries = self.libraries
         if program in SIMULATORS:
             names = SIMULATORS[program].archives
@@ -143,7 +144,7 @@ class Build:
         # An object that is named comes before those of the archives.
         inputs = [mutated] if mutated else []
         inputs += [o for o in self.own_objects(program) if o != replaced]
-        inputs += [f"{self.folder}/lib/{name}.a" for name in names]
+        inputs += ["-Wl,--start-group", *(f"{self.folder}/lib/{name}.a" for name in names), "-Wl,--end-group"]
         options = self.options.get(f"unit/{program}" if program in SIMULATORS else program, ())
         self.run_linker([*self.linker, *options, "-o", target, *inputs, *libraries])
 
