@@ -12,23 +12,27 @@
 /* ---- limits */
 
 /* What peers have asked for and what this side has are counted apart, so that no flood of requests
- * keeps this side from asking. Of all, also those are counted that have ended and whose users have
- * not freed them. */
+ * keeps this side from asking. Connections that have ended and whose users have not freed them are
+ * counted apart, too: those that make room for a request are of that kind for a moment. */
 bool cm_conn_has_room(const struct cm *cm, const struct cm_addr *peer, bool request)
 {
 	const struct cm_limits *limits = &cm->params.limits;
 	const struct cm_conn *conn;
-	unsigned int all = 0, of_peer = 0, requests = 0;
+	unsigned int all = 0, ended = 0, of_peer = 0, requests = 0;
 	DL_FOREACH (cm->conns, conn) {
 		if (conn->view.active == request)
 			continue;
+		if (conn->view.state == CM_STATE_ENDED) {
+			ended++;
+			continue;
+		}
 		all++;
-		if (conn->view.state == CM_STATE_ENDED || !cm_addr_equal(&conn->view.peer, peer))
+		if (!cm_addr_equal(&conn->view.peer, peer))
 			continue;
 		of_peer++;
 		requests += conn->view.state == CM_STATE_ASKED;
 	}
-	return all < limits->conns && of_peer < limits->conns_per_peer &&
+	return all < limits->conns && ended < limits->conns && of_peer < limits->conns_per_peer &&
 	       requests < limits->requests_per_peer;
 }
 

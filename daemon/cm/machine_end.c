@@ -208,6 +208,32 @@ static void give_up(struct cm_machine_conn *conn)
 	}
 }
 
+/* ---- for the room that it takes */
+
+/* Did a peer ask for it, and has shown in no way since that it was the peer who asked? */
+static bool is_unproven(const struct cm_machine_conn *conn)
+{
+	return !conn->active && !conn->ready &&
+	       (conn->state == CM_STATE_ACCEPTING || conn->state == CM_STATE_ENDING);
+}
+
+bool machine_end_unproven(struct cm_machine *machine, const struct machine_peer *peer)
+{
+	struct cm_machine_conn *newest = machine->conns, *conn = newest ? newest->prev : NULL;
+	while (conn && !(is_unproven(conn) && (!peer || conn->peer == peer)))
+		conn = conn == newest ? NULL : conn->prev;
+	if (!conn)
+		return false;
+	if (conn->state == CM_STATE_ENDING) {
+		left(conn);
+		return true;
+	}
+	machine_conn_say_rej(conn, IBCM_SUBJECT_REP, IBCM_REJ_NO_RESOURCES, NULL, 0);
+	machine_conn_end(conn, false, CM_END_TIMEOUT, 0,
+			 "the peer has not confirmed the connection, and others need its place");
+	return true;
+}
+
 /* CM-18 */
 void machine_conn_fire(struct cm_machine_conn *conn)
 {

@@ -307,6 +307,10 @@ void machine_end_rej(struct cm_machine_conn *conn, const struct ibcm_msg *msg);
 /** Answer a DREQ. */
 void machine_say_drep(struct cm_machine *machine, const uint8_t local_gid[16],
 		      const uint8_t peer_gid[16], const struct ibcm_msg *dreq);
+/** End the oldest connection that a peer has asked for and not confirmed, so that others have its
+ * place. Whoever sends requests in the name of others gets no further than that. @param peer  one
+ * that this peer has asked for; NULL: anybody. @return false: there is none */
+bool machine_end_unproven(struct cm_machine *machine, const struct machine_peer *peer);
 /** The connection's timer has fired: repeat, or give up. */
 void machine_conn_fire(struct cm_machine_conn *conn);
 

@@ -48,20 +48,24 @@ static bool ip_is_right(const struct request *request)
 	return is_own_addr(request->machine, &destination);
 }
 
+/* Connections that are not confirmed make room for newer ones. Their records go when their users
+ * have let go of them, so there may be a few more for a moment. The peer's record may go with one.
+ */
 static struct refusal limited(const struct request *request)
 {
 	struct cm_machine *machine = request->machine;
 	const struct cm_limits *limits = &machine->limits;
 	const struct machine_peer *peer = machine_peer_find(machine, request->peer_gid);
-	if (machine->num_asked_for >= limits->conns)
-		return (struct refusal){ IBCM_REJ_NO_RESOURCES, "there are too many connections" };
-	if (peer && peer->asked_for >= limits->conns_per_peer)
-		return (struct refusal){ IBCM_REJ_NO_RESOURCES,
-					 "the peer has too many connections" };
 	if (peer && peer->requests >= limits->requests_per_peer)
 		return (struct refusal){ IBCM_REJ_NO_RESOURCES,
 					 "the peer has too many requests that nobody has "
 					 "answered" };
+	if (peer && peer->asked_for >= limits->conns_per_peer &&
+	    !machine_end_unproven(machine, peer))
+		return (struct refusal){ IBCM_REJ_NO_RESOURCES,
+					 "the peer has too many connections" };
+	if (machine->num_asked_for >= limits->conns && !machine_end_unproven(machine, NULL))
+		return (struct refusal){ IBCM_REJ_NO_RESOURCES, "there are too many connections" };
 	return (struct refusal){ 0 };
 }
 

@@ -169,6 +169,73 @@ static void a_flood_of_reqs_uses_up_one_peers_share(void **state)
 	PROVES("CM-29");
 }
 
+static void confirm(struct cmfix *fix, const uint8_t from[16], const struct ibcm_msg *req,
+		    const struct ibcm_msg *rep)
+{
+	struct ibcm_msg rtu =
+		cmfix_about(IBCM_RTU, req->transaction_id, req->local_id, rep->local_id);
+	cmfix_receive(fix, from, &rtu);
+	cmfix_event(fix, CM_CONNECTED);
+}
+
+static struct ibcm_msg req_of(unsigned int number, const uint8_t from[16])
+{
+	struct ibcm_msg req = numbered_req(number);
+	memcpy(req.req.primary.local_gid, from, 16);
+	return req;
+}
+
+/* Who asks in the name of others cannot confirm, and takes nobody's place by that. */
+static void requests_that_nobody_confirms_make_room(void **state)
+{
+	const struct cm_limits limits = { .conns = 6, .conns_per_peer = 4 };
+	struct cmfix *fix = cmfix_new(&limits);
+	struct cm_machine_conn *conns[4], *others[4];
+	struct ibcm_msg req, rep, reps[4];
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		req = req_of(i, cmfix_peer);
+		conns[i] = cmfix_passive(fix, &req, i, &reps[i]);
+		if (i == 0)
+			confirm(fix, cmfix_peer, &req, &reps[i]);
+	}
+	/* One that its user has given up, and whose peer does not answer, goes first if it is the
+	 * oldest. Those of others stay. */
+	cm_machine_conn_free(conns[1]);
+	cmfix_sent(fix, IBCM_DREQ);
+	for (unsigned int i = 0; i < 2; i++) {
+		req = req_of(0x20 + i, cmfix_other);
+		others[i] = cmfix_passive(fix, &req, 4 + i, &rep);
+	}
+	cmfix_no_event(fix);
+	req = req_of(0x10, cmfix_peer);
+	conns[1] = cmfix_passive(fix, &req, 6, &rep);
+	cmfix_no_event(fix);
+	confirm(fix, cmfix_peer, &req, &rep);
+	/* Then the oldest that a user has, who is told. */
+	req = req_of(0x22, cmfix_other);
+	cmfix_receive(fix, cmfix_other, &req);
+	assert_int_equal(cmfix_sent(fix, IBCM_REJ)->msg.rej.reason, IBCM_REJ_NO_RESOURCES);
+	const struct cmfix_event *end = cmfix_event(fix, CM_ENDED);
+	assert_ptr_equal(end->conn, conns[2]);
+	assert_int_equal(end->event.end, CM_END_TIMEOUT);
+	others[2] = cmfix_event(fix, CM_REQUEST)->conn;
+	cm_machine_conn_free(conns[2]);
+	/* What is confirmed stays for ever. */
+	struct cm_conn_view view;
+	cm_machine_conn_view(conns[0], &view);
+	assert_int_equal(view.state, CM_STATE_CONNECTED);
+	cm_machine_conn_view(conns[1], &view);
+	assert_int_equal(view.state, CM_STATE_CONNECTED);
+	cm_machine_conn_free(conns[0]);
+	cm_machine_conn_free(conns[1]);
+	cm_machine_conn_free(conns[3]);
+	for (unsigned int i = 0; i < 3; i++)
+		cm_machine_conn_free(others[i]);
+	cmfix_free(fix);
+	PROVES("CM-29");
+}
+
 static void connections_are_bounded_for_a_peer_and_in_all(void **state)
 {
 	const struct cm_limits limits = { .conns = 6, .conns_per_peer = 4 };
@@ -184,6 +251,7 @@ static void connections_are_bounded_for_a_peer_and_in_all(void **state)
 		memcpy(req.req.primary.local_gid, from, 16);
 		if (i < 4 || i == 6 || i == 7) {
 			conns[count] = cmfix_passive(fix, &req, count, &rep);
+			confirm(fix, from, &req, &rep);
 			count++;
 			continue;
 		}
@@ -439,6 +507,7 @@ int main(void)
 		cmocka_unit_test(a_req_may_name_another_address_of_ours),
 		cmocka_unit_test(a_flood_of_reqs_uses_up_one_peers_share),
 		cmocka_unit_test(connections_are_bounded_for_a_peer_and_in_all),
+		cmocka_unit_test(requests_that_nobody_confirms_make_room),
 		cmocka_unit_test(nobody_else_speaks_about_a_connection),
 		cmocka_unit_test(an_attempt_is_answered_by_its_peer_only),
 		cmocka_unit_test(what_is_no_message_is_dropped),
