@@ -103,7 +103,8 @@ attack_rdma() {
 	wait "$server" || echo "failed: the server has ended: $(tail -n 1 "$(rdma_path server)")"
 	rdma_slow keep
 	rdma_slow visit
-	[ "$(rdma_word failed visit)" = 0 ] || echo "failed: $(rdma_word failed visit) of another host's connections were not made"
+	[ "$(rdma_word failed visit)" = 0 ] ||
+		echo "failed: $(rdma_word failed visit) of another host's connections were $(grep '^not made' "$(rdma_path visit)" | tail -n 1)"
 	if [ "$(sum offences)" = 0 ] || [ "$(sum refused)" = 0 ]; then in_vain; fi
 	after=$(rdma_counts)
 	rdma_more "$before" "$after" || echo "failed: host a counted $before before, and $after after"

@@ -33,9 +33,8 @@
 #define HALF       16384 /* of rdma_keeper.c */
 #define MOST_HOSTS 8
 #define BURST      200 /* datagrams to queue pair 1 between two offences */
-#define PAUSE_US   1000
-#define ANSWER_MS  300 /* to a request for a connection, and to an offence */
-#define TRIES      10
+#define PAUSE_US   5000
+#define ANSWER_MS  300  /* to a request for a connection, and to an offence */
 #define ATOMIC     0x13 /* compare and swap */
 #define ATOMIC_LEN 28
 #define UD_RANDOM  600
@@ -333,8 +332,11 @@ static bool await_rep(uint64_t end)
 	struct roce_packet p;
 	struct ibcm_msg msg;
 	while (receive(IBCM_QPN, end, &p)) {
-		if (ibcm_decode(p.payload, p.payload_len, &msg) || msg.type != IBCM_REP ||
-		    msg.remote_id != conn.id)
+		if (ibcm_decode(p.payload, p.payload_len, &msg) || msg.remote_id != conn.id)
+			continue;
+		if (msg.type == IBCM_REJ) /* too many requests of his */
+			return false;
+		if (msg.type != IBCM_REP)
 			continue;
 		conn.peer_id = msg.local_id;
 		conn.peer_qpn = msg.rep.qpn;
@@ -569,6 +571,9 @@ static void open_sockets(void)
 	must(fd >= 0 && raw_fd >= 0, "socket");
 	must(setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &value, sizeof(value)) == 0,
 	     "IP_MTU_DISCOVER");
+	value = 8 << 20; /* room for the answers to a burst */
+	must(setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &value, sizeof(value)) == 0,
+	     "SO_RCVBUFFORCE");
 	must(bind(fd, (const struct sockaddr *)&at, sizeof(at)) == 0, "bind");
 }
 

@@ -32,13 +32,15 @@
 #include "daemon/rnic/alarm.h"
 
 #define HALF      (16u << 10) /* of a client's part: with a token that stays, with one that ends */
-#define PARTS     48          /* clients at a time, with those that do not answer */
+#define PARTS     256         /* clients at a time, with those that do not answer */
 #define DEPTH     16
 #define READS     4
 #define RETRY_MS  4000
 #define PATIENCE  20000000 /* microseconds, for a round */
 #define TICK_MS   10
+#define PACE_US   2000 /* between rounds: others need the processor, too */
 #define CONNECT_S 10
+#define WHY_US    500000
 
 /** What a client asks for: these bytes are to be in its part. */
 struct question {
@@ -104,7 +106,9 @@ struct client {
 	struct cm_conn *conn;
 	struct rnic_window *lasting, *window;
 	uint8_t *part;
-	bool served; /* it has sent a message */
+	bool connected;
+	bool served, asked; /* it has sent a message; one that is not answered */
+	struct question question;
 	uint64_t since;
 };
 
@@ -129,23 +133,17 @@ static int bind_half(struct client *client, struct rnic_window *window, unsigned
 }
 
 /* @return whether the client may go on */
-static bool answer(struct client *client, const struct rnic_wc *wc)
+static bool answer(struct client *client)
 {
-	struct question question;
 	struct answer answer = { 0 };
-	if (wc->length != sizeof(question))
+	client->asked = false;
+	if (!client->served && bind_half(client, client->lasting, 0))
 		return false;
-	memcpy(&question, wc->data, sizeof(question));
-	if (!client->served) {
-		client->served = true;
-		served++;
-		cm_conn_heard(client->conn);
-		if (bind_half(client, client->lasting, 0))
-			return false;
-	}
-	if (question.number)
+	served += !client->served;
+	client->served = true;
+	if (client->question.number)
 		answer.wrong = count_wrong(client->part, 0) +
-			       count_wrong(client->part + HALF, question.number);
+			       count_wrong(client->part + HALF, client->question.number);
 	if (bind_half(client, client->window, 1))
 		return false; /* it has not ended the token */
 	answer.start = rnic_window_vaddr(client->window);
@@ -159,12 +157,25 @@ static bool answer(struct client *client, const struct rnic_wc *wc)
 					   .sge = { { &answer, sizeof(answer), 0 } } }) == 0;
 }
 
+/* A message may come before the connection is complete. Then the answer waits. */
+static bool take(struct client *client, const struct rnic_wc *wc)
+{
+	if (client->asked || wc->length != sizeof(client->question))
+		return false;
+	client->asked = true;
+	memcpy(&client->question, wc->data, sizeof(client->question));
+	if (client->connected)
+		return answer(client);
+	cm_conn_heard(client->conn);
+	return true;
+}
+
 static void on_served(void *ctx, struct rnic_qp *qp, const struct rnic_wc *wc, size_t n)
 {
 	struct client *client = ctx;
 	(void)qp;
 	for (size_t i = 0; i < n; i++) {
-		if (wc[i].status == RNIC_WC_SUCCESS && (!wc[i].is_recv || answer(client, &wc[i])))
+		if (wc[i].status == RNIC_WC_SUCCESS && (!wc[i].is_recv || take(client, &wc[i])))
 			continue;
 		client_free(client);
 		return;
@@ -173,12 +184,14 @@ static void on_served(void *ctx, struct rnic_qp *qp, const struct rnic_wc *wc, s
 
 static void on_client(void *ctx, struct cm_conn *conn, const struct cm_event *event)
 {
+	struct client *client = ctx;
 	(void)conn;
-	if (event->type == CM_ENDED)
-		client_free(ctx);
+	client->connected = event->type == CM_CONNECTED;
+	if (!client->connected || (client->asked && !answer(client)))
+		client_free(client);
 }
 
-/* A part that is free, or that of whoever has asked for the longest time and says nothing. */
+/* A part that is free, or that of whoever has asked for the longest time and does not go on. */
 static struct client *find_part(void)
 {
 	struct client *oldest = NULL;
@@ -186,7 +199,7 @@ static struct client *find_part(void)
 		struct client *client = &clients[i];
 		if (!client->qp)
 			return client;
-		if (!client->served && (!oldest || client->since < oldest->since))
+		if (!client->connected && (!oldest || client->since < oldest->since))
 			oldest = client;
 	}
 	if (oldest)
@@ -272,6 +285,7 @@ static struct {
 	struct answer answer;
 	unsigned int sends; /* under way */
 	const char *why;    /* it has ended */
+	uint16_t reason;    /* of a refusal */
 	enum rnic_wc_status status;
 	uint32_t number;
 } own;
@@ -307,6 +321,7 @@ static void on_event(void *ctx, struct cm_conn *conn, const struct cm_event *eve
 	if (event->type == CM_ENDED) {
 		own.ended = true;
 		own.why = cm_end_name(event->end);
+		own.reason = event->reject_reason;
 	}
 }
 
@@ -329,6 +344,10 @@ static bool wait_for(bool (*done)(void))
 {
 	const uint64_t end = alarm_now() + PATIENCE;
 	while (!own.ended && !done() && alarm_now() < end)
+		event_base_loop(base, EVLOOP_ONCE);
+	/* The queue pair may tell of the end before the connection manager does, who knows why. */
+	const uint64_t why_end = alarm_now() + WHY_US;
+	while (own.ended && !own.why && alarm_now() < why_end)
 		event_base_loop(base, EVLOOP_ONCE);
 	return !own.ended && done();
 }
@@ -455,24 +474,38 @@ static void on_over(evutil_socket_t fd, short what, void *arg)
 	over = true;
 }
 
+/* Leave the processor to others. */
+static void pause_a_little(void)
+{
+	const struct timeval pace = { .tv_usec = PACE_US };
+	event_base_loopexit(base, &pace);
+	event_base_dispatch(base);
+}
+
 static void keep(const struct cm_addr *server)
 {
 	if (!client_open(server) || !client_round())
 		die("no connection: %s", own.why ? own.why : rnic_wc_status_text(own.status));
 	cm_each_conn(cm, tell_view, NULL);
-	while (!over)
+	while (!over) {
 		if (!client_round())
 			die("the connection has ended: %s; %s", own.why ? own.why : "no answer",
 			    rnic_wc_status_text(own.status));
+		pause_a_little();
+	}
 	client_close();
 }
 
 static void visit(const struct cm_addr *server)
 {
 	while (!over) {
-		if (!client_open(server) || !client_round())
+		if (!client_open(server) || !client_round()) {
 			failed++;
+			printf("not made: %s, reason %u; %s\n", own.why ? own.why : "no answer",
+			       own.reason, rnic_wc_status_text(own.status));
+		}
 		client_close();
+		pause_a_little();
 	}
 }
 
