@@ -48,9 +48,9 @@ static bool ip_is_right(const struct request *request)
 	return is_own_addr(request->machine, &destination);
 }
 
-/* Connections that are not confirmed make room for newer ones. Their records go when their users
- * have let go of them, so there may be a few more for a moment. The peer's record may go with one.
- */
+/* Connections that are not confirmed make room for newer ones: one for each request, so that no
+ * request brings more than one message. Their records go when their users have let go of them, so
+ * there may be a few more for a moment. The peer's record may go with one. */
 static struct refusal limited(const struct request *request)
 {
 	struct cm_machine *machine = request->machine;
@@ -60,10 +60,12 @@ static struct refusal limited(const struct request *request)
 		return (struct refusal){ IBCM_REJ_NO_RESOURCES,
 					 "the peer has too many requests that nobody has "
 					 "answered" };
-	if (peer && peer->asked_for >= limits->conns_per_peer &&
-	    !machine_end_unproven(machine, peer))
+	if (peer && peer->asked_for >= limits->conns_per_peer) {
+		if (machine_end_unproven(machine, peer))
+			return (struct refusal){ 0 };
 		return (struct refusal){ IBCM_REJ_NO_RESOURCES,
 					 "the peer has too many connections" };
+	}
 	if (machine->num_asked_for >= limits->conns && !machine_end_unproven(machine, NULL))
 		return (struct refusal){ IBCM_REJ_NO_RESOURCES, "there are too many connections" };
 	return (struct refusal){ 0 };
