@@ -37,10 +37,14 @@ KINDS = {
     "redis-16": Kind("redis GET, 50 clients, pipeline of 16", "1/s", True, "request"),
     "nginx-1k": Kind("nginx, wrk with 32 connections, 1 kB", "1/s", True, "request"),
     "nginx-1m": Kind("nginx, wrk with 32 connections, 1 MB", "1/s", True, "request"),
+    "smb-write": Kind("SMB, written in pieces of 1 MiB", "MB/s", True, "GB"),
+    "smb-read": Kind("SMB, read in pieces of 1 MiB", "MB/s", True, "GB"),
+    "smb-small": Kind("SMB, random reads of 4 KiB", "1/s", True, "request"),
     "memory": Kind("memory of both daemons, an idle connection", "KiB", False, None),
 }
 WAYS = {
     "smcr": "SMC-R",
+    "smbdirect": "SMB Direct",
     "fallback": "fallback",
     "tcp-to-smcr": "fallback, smcr-run at the server only",
 }

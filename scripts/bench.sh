@@ -3,10 +3,11 @@
 # Compare SMC-R, and TCP after a fallback, with plain TCP over the same veth pair. One run has several rounds of all
 # measurements, and prints medians and ratios. docs/performance.md tells how to read them. Needs root.
 #
-#   ROUNDS (5)      MEASURE ("bulk rtt ask setup redis nginx memory fallback plain"): only these
+#   ROUNDS (5)      MEASURE ("bulk rtt ask setup redis nginx memory smb fallback plain"): only these
 #   MTUS ("1500 9000")
 #   BULK_SECONDS (2), RTT_COUNT (20000), ASK_COUNT (2000), REQUESTS of redis (50000), WRK_SECONDS (2),
 #   HOLD_COUNT (500), idle connections whose memory is measured
+#   SMB_SECONDS (2), transfers with smbd, over TCP and over SMB Direct through two gateways
 #   PLAIN_TURNS (20) of PLAIN_COUNT (500) connections each way, in turn, in each round: what a connection
 #                   that stays TCP costs
 #   PLOT            directory for the plots, bench-MTU.svg
@@ -22,15 +23,18 @@ done
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/hosts.bash
 . scripts/hosts.bash
+# shellcheck source=scripts/smb.bash
+. scripts/smb.bash
 
 ROUNDS=${ROUNDS:-5}
-MEASURE=${MEASURE:-bulk rtt ask setup redis nginx memory fallback plain}
+MEASURE=${MEASURE:-bulk rtt ask setup redis nginx memory smb fallback plain}
 MTUS=${MTUS:-1500 9000}
 BULK_SECONDS=${BULK_SECONDS:-2}
 RTT_COUNT=${RTT_COUNT:-20000}
 ASK_COUNT=${ASK_COUNT:-2000}
 REQUESTS=${REQUESTS:-50000}
 WRK_SECONDS=${WRK_SECONDS:-2}
+SMB_SECONDS=${SMB_SECONDS:-2}
 HOLD_COUNT=${HOLD_COUNT:-500}
 PLAIN_TURNS=${PLAIN_TURNS:-20}
 PLAIN_COUNT=${PLAIN_COUNT:-500}
@@ -145,6 +149,17 @@ web() {
 	on b "${client[@]}" wrk -t 1 -c 32 -d "$WRK_SECONDS" "http://$server:$(($1 + 3))/$2" | awk '/^Requests/ { print $2 }'
 }
 
+# smb_transfer HOST:PORT WHAT SIZE
+smb_transfer() {
+	on b bench/smbbench.py "$2" "smb://${SMB_USER/\%/:}@$1/share/file" "$3" "$SMB_SECONDS"
+}
+
+# Over TCP straight to smbd; over SMB Direct between the gateways.
+smb_both() {
+	m "$1" tcp "$server:$SMB_PORT" smb_transfer "${@:2}"
+	m "$1" smbdirect "127.0.0.1:$SMB_DOOR" smb_transfer "${@:2}"
+}
+
 # KiB of memory of both daemons; of shared pages each process counts its share (Pss)
 # shellcheck disable=SC2154 # smcrd_start sets them
 daemons_kib() {
@@ -216,6 +231,11 @@ measure() {
 		both nginx-1m web 1m
 	fi
 	! wants memory || m memory smcr 5100 memory
+	if wants smb; then
+		smb_both smb-write write 1048576
+		smb_both smb-read read 1048576
+		smb_both smb-small small 4096
+	fi
 	! wants plain || plain_turns
 	wants fallback || return 0
 	m bulk fallback 5000 bulk 1 up
@@ -225,10 +245,20 @@ measure() {
 packages bc bc
 ! wants redis || packages redis-server redis-server redis-benchmark redis-tools
 ! wants nginx || packages nginx nginx-light wrk wrk
+! wants smb || packages smbd samba smbclient smbclient
 for mtu in $MTUS; do
 	hosts_up "$mtu"
 	# The cost of short connections is measured here, so smcrd must not leave them on TCP.
 	echo 'short_connection_rate = 0' | tee "$HOSTS_DIR/a.conf" >"$HOSTS_DIR/b.conf"
+	if wants smb; then
+		chmod 711 "$HOSTS_DIR"
+		echo "smb_server = 127.0.0.1:$SMB_PORT" >>"$HOSTS_DIR/a.conf"
+		echo "smb_client = 127.0.0.1:$SMB_DOOR $server" >>"$HOSTS_DIR/b.conf"
+		arp_own_only a
+		arp_own_only b
+		SMB_INTERFACES="lo $server" smb_share
+		smbd_start
+	fi
 	smcrd_start a
 	smcrd_start b
 	serve 5000

@@ -105,6 +105,12 @@ until_true() {
 	done
 }
 
+# arp_own_only HOST: each NIC answers ARP for its own address only. Both NICs are in one LAN and subnet, so by
+# default either answers for both addresses.
+arp_own_only() {
+	on "$1" sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2
+}
+
 smcrctl_on() {
 	local host=$1
 	shift

@@ -54,7 +54,7 @@ smb_share() {
 	ncalrpc dir = $dir/nc
 	log file = $dir/log.%m
 	smb ports = $SMB_PORT
-	interfaces = lo
+	interfaces = ${SMB_INTERFACES:-lo}
 	bind interfaces only = yes
 	disable netbios = yes
 	load printers = no

@@ -9,12 +9,6 @@ HOSTS_PATIENCE=${HOSTS_PATIENCE:-10}
 # shellcheck source=scripts/hosts.bash
 . "$BATS_TEST_DIRNAME/../../scripts/hosts.bash"
 
-# arp_own_only HOST: each NIC answers ARP for its own address only. Both NICs are in one LAN and subnet, so by
-# default either answers for both addresses.
-arp_own_only() {
-	on "$1" sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2
-}
-
 declare -gA CAPTURE_PID TALK_PID TALK_IN TALK_OUT
 
 # capture_start HOST INTERFACE NAME [FILTER..]: record to $HOSTS_DIR/NAME.pcap; returns when tcpdump records.
