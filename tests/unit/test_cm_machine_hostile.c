@@ -190,48 +190,50 @@ static void requests_that_nobody_confirms_make_room(void **state)
 {
 	const struct cm_limits limits = { .conns = 6, .conns_per_peer = 4 };
 	struct cmfix *fix = cmfix_new(&limits);
-	struct cm_machine_conn *conns[4], *others[4];
-	struct ibcm_msg req, rep, reps[4];
+	struct cm_machine_conn *conns[4], *others[3];
+	struct cm_conn_view view;
+	struct ibcm_msg rep;
 	(void)state;
+	struct ibcm_msg req = req_of(0x20, cmfix_other);
+	others[0] = cmfix_passive(fix, &req, 4, &rep);
 	for (unsigned int i = 0; i < 4; i++) {
 		req = req_of(i, cmfix_peer);
-		conns[i] = cmfix_passive(fix, &req, i, &reps[i]);
+		conns[i] = cmfix_passive(fix, &req, i, &rep);
 		if (i == 0)
-			confirm(fix, cmfix_peer, &req, &reps[i]);
+			confirm(fix, cmfix_peer, &req, &rep);
 	}
-	/* One that its user has given up, and whose peer does not answer, goes first if it is the
-	 * oldest. Those of others stay. */
+	cm_machine_disconnect(conns[0]); /* it waits for an answer, but was confirmed */
+	cmfix_sent(fix, IBCM_DREQ);
 	cm_machine_conn_free(conns[1]);
 	cmfix_sent(fix, IBCM_DREQ);
-	for (unsigned int i = 0; i < 2; i++) {
-		req = req_of(0x20 + i, cmfix_other);
-		others[i] = cmfix_passive(fix, &req, 4 + i, &rep);
-	}
-	cmfix_no_event(fix);
+	req = req_of(0x21, cmfix_other);
+	others[1] = cmfix_passive(fix, &req, 5, &rep);
+
+	/* For a request of the peer, its own oldest one goes. Nobody needs to hear of one that its
+	 * user has given up. */
 	req = req_of(0x10, cmfix_peer);
 	conns[1] = cmfix_passive(fix, &req, 6, &rep);
 	cmfix_no_event(fix);
 	confirm(fix, cmfix_peer, &req, &rep);
-	/* Then the oldest that a user has, who is told. */
+	/* For one of another peer, the oldest of all. Its user and its peer are told. */
 	req = req_of(0x22, cmfix_other);
 	cmfix_receive(fix, cmfix_other, &req);
 	assert_int_equal(cmfix_sent(fix, IBCM_REJ)->msg.rej.reason, IBCM_REJ_NO_RESOURCES);
+	cmfix_silent(fix);
 	const struct cmfix_event *end = cmfix_event(fix, CM_ENDED);
-	assert_ptr_equal(end->conn, conns[2]);
+	assert_ptr_equal(end->conn, others[0]);
 	assert_int_equal(end->event.end, CM_END_TIMEOUT);
+	cm_machine_conn_free(others[0]);
 	others[2] = cmfix_event(fix, CM_REQUEST)->conn;
-	cm_machine_conn_free(conns[2]);
-	/* What is confirmed stays for ever. */
-	struct cm_conn_view view;
+
 	cm_machine_conn_view(conns[0], &view);
-	assert_int_equal(view.state, CM_STATE_CONNECTED);
+	assert_int_equal(view.state, CM_STATE_ENDING);
 	cm_machine_conn_view(conns[1], &view);
 	assert_int_equal(view.state, CM_STATE_CONNECTED);
-	cm_machine_conn_free(conns[0]);
-	cm_machine_conn_free(conns[1]);
-	cm_machine_conn_free(conns[3]);
-	for (unsigned int i = 0; i < 3; i++)
-		cm_machine_conn_free(others[i]);
+	for (unsigned int i = 0; i < 4; i++)
+		cm_machine_conn_free(conns[i]);
+	cm_machine_conn_free(others[1]);
+	cm_machine_conn_free(others[2]);
 	cmfix_free(fix);
 	PROVES("CM-29");
 }
