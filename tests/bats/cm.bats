@@ -32,7 +32,8 @@ two_hosts() {
 @test "a port without a listener is refused at once, and all who look see why" {
 	two_hosts
 	smcrctl_on a log trace cm >/dev/null
-	start_on a "$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/a.sock" monitor >"$HOSTS_DIR/monitor"
+	# It may begin after the check.
+	start_on a "$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/a.sock" monitor --number 20 >"$HOSTS_DIR/monitor"
 	monitor=$!
 	start_on a "$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/a.sock" capture -w "$HOSTS_DIR/cm.pcapng" \
 		2>"$HOSTS_DIR/capture.err"
