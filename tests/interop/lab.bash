@@ -134,6 +134,7 @@ lab_down() {
 	vm_wait 15
 	# It gets packets up to a second late, and machines take longer to end.
 	kill "${LAB_TCPDUMP:-}" 2>/dev/null && wait "$LAB_TCPDUMP"
+	LAB_TCPDUMP=
 	lab_sweep "$LAB"
 	rm -f "$VM_WORK"/*.orders.*
 	LAB_KIND=()

@@ -124,7 +124,7 @@ vm_prepare() {
 
 # vm_boot NAME SCRIPT HOST [QEMU OPTIONS..]: run guest/SCRIPT in a new machine, in the background. VM_WORK/NAME is its
 # /mnt, VM_WORK/NAME.console gets its console output. VM_RUN is put before the command, VM_ENV has names and values for
-# /mnt/env, VM_NICE is the niceness (5).
+# /mnt/env, VM_NICE is the niceness (5), VM_MEMORY the memory in MiB (1024).
 vm_boot() {
 	local script=$2 host=$3 work=$VM_WORK/$1 release khz
 	shift 3
@@ -137,7 +137,7 @@ vm_boot() {
 	printf '%s=%q\n' KERNEL_DIR "$VM_KERNEL" TOP "$VM_TOP" BUILD "${VM_BUILD:-build}" HOST "$host" \
 		${VM_ENV[@]+"${VM_ENV[@]}"} >"$work/env"
 	${VM_RUN[@]+"${VM_RUN[@]}"} nice -n "${VM_NICE:-5}" setpriv --pdeathsig KILL \
-		qemu-system-x86_64 -accel "${VM_ACCEL:-tcg,thread=multi}" -cpu max -smp 1 -m 1024 \
+		qemu-system-x86_64 -accel "${VM_ACCEL:-tcg,thread=multi}" -cpu max -smp 1 -m "${VM_MEMORY:-1024}" \
 		-nographic -no-reboot -nic none \
 		-kernel "$VM_KERNEL/boot/vmlinuz-$release" -initrd "$VM_CACHE/initrd.gz" \
 		-append "console=ttyS0 panic=-1 quiet loglevel=4 mitigations=off tsc=reliable${khz:+ tsc_early_khz=$khz}" \

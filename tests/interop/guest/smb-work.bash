@@ -142,19 +142,29 @@ do_steady() {
 	path, enough, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
 	started = time.monotonic()
 	fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-	number = 0
+	number = again = 0
 	last = 0
+
+	def steadfast(call, *arguments):
+	    global again
+	    while True:
+	        try:
+	            return call(*arguments)
+	        except BlockingIOError: # Linux's client gives this while it connects again
+	            again += 1
+	            time.sleep(0.1)
+
 	while not os.path.exists(enough):
 	    assert time.monotonic() - started < seconds, "nobody says that it is enough"
 	    record = (b"%07d\n" % number) * 4096
-	    assert os.pwrite(fd, record, number % 64 * len(record)) == len(record)
-	    assert os.pread(fd, len(record), number % 64 * len(record)) == record, number
+	    assert steadfast(os.pwrite, fd, record, number % 64 * len(record)) == len(record)
+	    assert steadfast(os.pread, fd, len(record), number % 64 * len(record)) == record, number
 	    number += 1
 	    if time.monotonic() - last > 1:
 	        print("records", number, "at", round(time.monotonic() - started, 1), flush=True)
 	        last = time.monotonic()
 	os.close(fd)
-	print("all records", number)
+	print("all records", number, "again", again)
 	with open(path, "rb") as file:
 	    for at in range(min(number, 64)):
 	        newest = number - 1 - (number - 1 - at) % 64
