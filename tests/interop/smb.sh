@@ -43,14 +43,12 @@ fi
 
 # A cell is a name, and options behind commas: the dialect, and how messages are protected.
 # "to": the kernel's client mounts the share of Samba; "from": Samba's client uses the share of ksmbd.
-# shellcheck disable=SC2054 # commas are part of the names
-small=(read-to,3.1.1 write-to,3.1.1 tree-to,3.1.1 names-to,3.1.1 files-to,3.1.1,sign files-to,3.1.1,seal files-to,3.0
-	files-to,3.0,sign files-to,3.0,seal files-from,3.1.1 files-from,3.1.1,sign files-from,3.0 files-from,3.0,sign
-	tree-from,3.1.1 tree-from,3.1.1,sign)
-# shellcheck disable=SC2054
-large=("${small[@]}" locks-to,3.1.1 lease-to,3.1.1 lease-to,3.1.1,sign many-to,3.1.1 blink-to,3.1.1
-	blink-to,3.1.1,sign smbd-to,3.1.1 restart-to,3.1.1 restart-to,3.1.1,sign link-from,3.1.1 kill-from,3.1.1 server-from,3.1.1
-	link-to,3.1.1 kill-to,3.1.1)
+small="read-to,3.1.1 write-to,3.1.1 tree-to,3.1.1 names-to,3.1.1 files-to,3.1.1,sign files-to,3.1.1,seal files-to,3.0
+	files-to,3.0,sign files-to,3.0,seal files-from,3.1.1 files-from,3.0 files-from,3.1.1,sign files-from,3.0,sign
+	tree-from,3.1.1 tree-from,3.1.1,sign"
+large="$small locks-to,3.1.1 lease-to,3.1.1 lease-to,3.1.1,sign many-to,3.1.1 blink-to,3.1.1 blink-to,3.1.1,sign
+	smbd-to,3.1.1 restart-to,3.1.1 restart-to,3.1.1,sign link-from,3.1.1 kill-from,3.1.1 server-from,3.1.1
+	link-to,3.1.1 kill-to,3.1.1"
 number=0 failed=0 WORKS=0 LOST_MOUNTS=0
 OURS=2 KERNEL=1 # numbers of the hosts
 PORT=1445       # of smcrd's client side
@@ -146,7 +144,7 @@ services() {
 # options CELL: set CELL_MOUNT and CELL_SMBCLIENT, options for the dialect and the protection in the cell's name.
 options() {
 	local option
-	CELL_MOUNT="" CELL_SMBCLIENT=() CELL_LIMIT=4194304
+	CELL_MOUNT='' CELL_SMBCLIENT=() CELL_LIMIT=4194304
 	for option in ${1//,/ }; do
 		case $option in
 		3.*)
@@ -562,7 +560,7 @@ has_crashed() {
 
 # attempt CELL: run it on hosts that work
 attempt() {
-	[ -n "$UP" ] || up || return
+	[ -n "$UP" ] || hosts_up || return
 	"cell_${1%%,*}" >"$VM_WORK/cell.out" 2>&1
 }
 
@@ -592,7 +590,8 @@ cell() {
 	fi
 	rm -f "${LAB_DIR[1]}"/job/{steady,client}.out "${LAB_DIR[2]}"/job/{steady,client}.out
 	# What has gone wrong, or has left a mount that hangs, is no concern of the next cell.
-	[ $status = 0 ] && [ $LOST_MOUNTS = 0 ] || down_and_wire
+	[ $status = 0 ] || LOST_MOUNTS=1
+	[ $LOST_MOUNTS = 0 ] || down_and_wire
 }
 
 # ---- packets
@@ -635,8 +634,8 @@ wire() {
 	[ -z "${SMB_KEEP:-}" ] || cp "$VM_WORK/lan.pcap" "$SMB_KEEP/smb-$WHO-$MTU-$number.pcap"
 }
 
-# up: boot two hosts.
-up() {
+# hosts_up: boot two hosts.
+hosts_up() {
 	LAB_MTU=$MTU LOST_MOUNTS=0 KSMBD_LIMIT=
 	UP=yes
 	lab_up R "$([ "$WHO" = S ] && echo S || echo R)" && services >"$VM_WORK/cell.out" 2>&1 && return
@@ -665,12 +664,12 @@ smbdirect_prepare || exit 1
 lab_check || exit 1
 crashes=0 UP=
 if [ -n "$quick" ]; then
-	MIB=4 FILES=50 cells=("${small[@]}") mtus=9000
+	MIB=4 FILES=50 cells=$small mtus=9000
 else
-	MIB=64 FILES=200 cells=("${large[@]}") mtus="9000 1500"
+	MIB=64 FILES=200 cells=$large mtus="9000 1500"
 fi
 MIB=${SMB_MIB:-$MIB} FILES=${SMB_FILES:-$FILES}
-read -r -a wanted <<<"${SMB_CELLS:-${cells[*]}}"
+read -r -a wanted <<<"${SMB_CELLS:-${cells//$'\n'/ }}"
 for WHO in "${peers[@]}"; do
 	for MTU in ${SMB_MTU:-$mtus}; do
 		echo "# $WHO, MTU $MTU"
@@ -680,7 +679,7 @@ for WHO in "${peers[@]}"; do
 done
 # Files so large that nobody captures them.
 if [ -z "$quick" ] && [ -z "${SMB_CELLS:-}" ]; then
-	FILES=2000 MTU=1500 LAB_CAPTURE= VM_MEMORY=4096
+	FILES=2000 MTU=1500 LAB_CAPTURE='' VM_MEMORY=4096
 	for WHO in "${peers[@]}"; do
 		MIB=1024
 		[ "$WHO" = S ] || MIB=256 # an emulated machine takes a minute to compute a sum of more

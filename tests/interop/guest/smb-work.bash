@@ -42,8 +42,7 @@ do_make_tree() {
 do_tree() {
 	local to=$1/tree from=/tmp/tree
 	do_make_tree $from "$2"
-	cp -r $from "$to" || fail "cannot copy a tree"
-	diff -r $from "$to" || fail "the trees differ"
+	{ cp -r $from "$to" && diff -r $from "$to"; } || fail "the trees differ"
 	[ "$(find "$to" -type f | wc -l)" = "$2" ] || fail "files are missing"
 	rm -r "$to" || fail "cannot remove the tree"
 	[ ! -e "$to" ] || fail "the tree is still there"
@@ -52,17 +51,14 @@ do_tree() {
 # do_names DIRECTORY COUNT: so many names in one directory are listed, and renamed.
 do_names() {
 	local dir=$1/names
-	mkdir "$dir" || fail "cannot create a directory"
-	(cd "$dir" && seq -f 'a-name-that-is-somewhat-longer-%g' "$2" | xargs touch) || fail "cannot create"
+	{ mkdir "$dir" && (cd "$dir" && seq -f 'a-name-that-is-somewhat-longer-%g' "$2" | xargs touch); } ||
+		fail "cannot create"
 	[ "$(find "$dir" -name 'a-name-*' | wc -l)" = "$2" ] || fail "names are missing"
-	echo one >"$dir/one" || fail "cannot write"
-	mv "$dir/one" "$dir/two" || fail "cannot rename"
-	if [ "$(cat "$dir/two")" != one ] || [ -e "$dir/one" ]; then fail "renamed wrongly"; fi
-	echo three >"$dir/three" || fail "cannot write"
-	mv "$dir/three" "$dir/two" || fail "cannot rename onto another file"
-	[ "$(cat "$dir/two")" = three ] || fail "renamed wrongly onto another file"
-	mv "$dir" "$dir.new" || fail "cannot rename a directory"
-	[ -e "$dir.new/two" ] || fail "a directory was renamed wrongly"
+	{ echo one >"$dir/one" && mv "$dir/one" "$dir/two" && [ "$(cat "$dir/two")" = one ] && [ ! -e "$dir/one" ]; } ||
+		fail "cannot rename"
+	{ echo three >"$dir/three" && mv "$dir/three" "$dir/two" && [ "$(cat "$dir/two")" = three ]; } ||
+		fail "cannot rename onto another file"
+	{ mv "$dir" "$dir.new" && [ -e "$dir.new/two" ]; } || fail "cannot rename a directory"
 	rm -r "$dir.new" || fail "cannot remove"
 }
 
