@@ -46,7 +46,7 @@ fi
 small="read-to,3.1.1 write-to,3.1.1 tree-to,3.1.1 names-to,3.1.1 files-to,3.1.1,sign files-to,3.1.1,seal files-to,3.0
 	files-to,3.0,sign files-to,3.0,seal files-from,3.1.1 files-from,3.0 files-from,3.1.1,sign files-from,3.0,sign
 	tree-from,3.1.1 tree-from,3.1.1,sign"
-large="$small locks-to,3.1.1 lease-to,3.1.1 lease-to,3.1.1,sign many-to,3.1.1 blink-to,3.1.1 blink-to,3.1.1,sign
+large="$small locks-to,3.1.1 lease-to,3.1.1 lease-to,3.1.1,sign many-to,3.1.1 blink-to,3.1.1,sign
 	smbd-to,3.1.1 restart-to,3.1.1 restart-to,3.1.1,sign link-from,3.1.1 kill-from,3.1.1 server-from,3.1.1
 	link-to,3.1.1 kill-to,3.1.1"
 number=0 failed=0 WORKS=0 LOST_MOUNTS=0
@@ -370,6 +370,8 @@ smcrd_is_killed() {
 	smcrd_start
 }
 
+# Only where messages are signed: without that rdma_rxe, when it repeats requests, registers memory of the client a second
+# time that is registered, and then fails its queue pair.
 cell_blink-to() {
 	with_mount cache=none disturbed link_blinks
 }
@@ -616,8 +618,10 @@ wire() {
 	done
 	# tshark does not join messages of SMB Direct that are several packets.
 	[ "$MTU" = 9000 ] || shark+=(--disable-protocol smb_direct)
-	# Nor does it understand the security blob in the answer to a NEGOTIATE, over TCP neither.
-	"${shark[@]}" -Y '(_ws.malformed or _ws.expert.severity >= "Error") and
+	# It joins fragments wrongly where requests are repeated, and where messages that only grant credits are between
+	# fragments, as Linux's client sends them. Signatures and sums have shown that these are sound. Nor does it
+	# understand the security blob in the answer to a NEGOTIATE, over TCP neither.
+	"${shark[@]}" -Y '(_ws.malformed or _ws.expert.severity >= "Error") and not smb_direct.fragment.count and
 		not (smb2.cmd == 0 and _ws.expert.message contains "BER Error")' >"$VM_WORK/bad" 2>"$VM_WORK/tshark" || status=1
 	[ ! -s "$VM_WORK/bad" ] || status=1
 	if [ $status = 0 ]; then
