@@ -135,7 +135,9 @@ services() {
 	if [ "$WHO" = K ]; then
 		work $OURS 60 kernel "$(modules)" && ksmbd_start $OURS
 	else
-		samba_start && smcrd_start && ksmbd_start $KERNEL
+		# With verbs, clients that do not try port 5445 need this (docs/smbdirect.md).
+		{ [ "$WHO" = S ] || on $OURS sysctl -qw net.ipv4.ip_unprivileged_port_start=445; } &&
+			samba_start && smcrd_start && ksmbd_start $KERNEL
 	fi
 }
 
@@ -396,8 +398,9 @@ vanishes() {
 	LOST_MOUNTS=$((LOST_MOUNTS + 1))
 	mounted "lost$LOST_MOUNTS" cache=none,nosharesock || return
 	job_start $KERNEL "lost$LOST_MOUNTS" "$VM_HERE/guest/smb" steady "/tmp/lost$LOST_MOUNTS" 400
-	until_true 60 job_says $KERNEL "lost$LOST_MOUNTS" '^records ... ' && "$@" &&
-		with_mount cache=none,nosharesock both && { [ "$WHO" = K ] || until_true 100 has_connections "$LOST_MOUNTS"; }
+	until_true 60 job_says $KERNEL "lost$LOST_MOUNTS" '^records ... ' && "$@" || return
+	# Hosts may have to find each other's addresses again first.
+	until_true 60 mounted one cache=none,nosharesock && both && unmounted one && { [ "$WHO" = K ] || until_true 100 has_connections "$LOST_MOUNTS"; }
 }
 
 # has_connections COUNT: the gateway has no more; mounts that were lost may have them again
