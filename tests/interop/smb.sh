@@ -569,10 +569,16 @@ has_crashed() {
 	on $KERNEL ps axo stat,wchan:30,comm | grep -q '^D.* cifs_abort_conne.* cifsd'
 }
 
-# attempt CELL: run it on hosts that work
+# attempt CELL: run it on hosts that work. In a cell that disturbs them any request may be repeated.
 attempt() {
+	local status=0 started
 	[ -n "$UP" ] || hosts_up || return
-	"cell_${1%%,*}" >"$VM_WORK/cell.out" 2>&1
+	started=$(date +%s.%N)
+	"cell_${1%%,*}" >"$VM_WORK/cell.out" 2>&1 || status=1
+	case $1 in
+	blink-* | link-* | kill-* | restart-* | smbd-* | server-*) CUTS+=("$started-$(date +%s.%N)") ;;
+	esac
+	return $status
 }
 
 # cell CELL: when a kernel crashes, the cell is tried once more on new hosts.
@@ -617,7 +623,8 @@ wire() {
 	local status=0 rxe=(--rxe 10.88.0.1) protocol
 	local shark=(tshark -n -r "$VM_WORK/lan.pcap")
 	[ "$WHO" = S ] || rxe+=(--rxe 10.88.0.2)
-	"$VM_TOP/$LAB_BUILD/tests/interop/wirecheck" --plain "${rxe[@]}" "$VM_WORK/lan.pcap" >"$VM_WORK/wire.out" || status=1
+	"$VM_TOP/$LAB_BUILD/tests/interop/wirecheck" --plain "${rxe[@]}" "$VM_WORK/lan.pcap" \
+		"${CUTS[@]}" >"$VM_WORK/wire.out" || status=1
 	grep -q '^0 packets dropped by kernel' "$VM_WORK/tcpdump" || {
 		status=1
 		echo "the capture is not complete" >>"$VM_WORK/wire.out"
@@ -650,7 +657,7 @@ wire() {
 # hosts_up: boot two hosts.
 hosts_up() {
 	LAB_MTU=$MTU LOST_MOUNTS=0 KSMBD_LIMIT=
-	UP=yes
+	UP=yes CUTS=()
 	lab_up R "$([ "$WHO" = S ] && echo S || echo R)" && services >"$VM_WORK/cell.out" 2>&1 && return
 	tail -n 20 "$VM_WORK"/*.console | sed 's/^/# /'
 	lab_down
