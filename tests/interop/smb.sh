@@ -455,7 +455,7 @@ cell_files-from() {
 cell_tree-from() {
 	local dir listed
 	dir=$(place $OURS)
-	work $OURS 60 make_tree "$dir/tree" "$FILES" && on $OURS mkdir -p "$dir/back" || return
+	work $OURS $((60 + FILES)) make_tree "$dir/tree" "$FILES" && on $OURS mkdir -p "$dir/back" || return
 	client $((60 + FILES)) "recurse; prompt; lcd $dir; mput tree" || return
 	client $((60 + FILES)) "recurse; ls tree\\*" >"$VM_WORK/listed"
 	listed=$(grep -c '^  file-' "$VM_WORK/listed")
