@@ -211,6 +211,25 @@ static void ended_by_the_user(void **state)
 	assert_int_equal(fix.side.num_sends, 1);
 }
 
+/* The peer learns of the end by the connection manager, not by a NAK. */
+static void ended_without_a_word(void **state)
+{
+	(void)state;
+	const struct roce_peer_packet first = respfix_send(&fix, 0, "first"),
+				      second = respfix_send(&fix, 1, "second");
+	assert_int_equal(post(1, 64), 0);
+	assert_int_equal(post(2, 64), 0);
+	respfix_post(&fix, &first);
+	respfix_expect_ack(&fix, 0);
+	rnic_qp_error(fix.side.qp);
+	assert_true(rnic_side_wait(fix.base, &fix.side.recv_errors, 2, RESPFIX_PATIENCE));
+	respfix_post(&fix, &second);
+	respfix_expect_silence(&fix);
+	rnic_side_qp_destroy(&fix.side);
+	respfix_post(&fix, &second);
+	respfix_expect_silence(&fix);
+}
+
 static void what_may_be_posted(void **state)
 {
 	(void)state;
@@ -399,6 +418,7 @@ int main(void)
 		TEST(too_long),
 		TEST(too_long_at_its_end),
 		TEST(ended_by_the_user),
+		TEST(ended_without_a_word),
 		TEST(what_may_be_posted),
 		TEST(the_rnics_own_buffers),
 		TEST(posted_in_init),

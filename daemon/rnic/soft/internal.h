@@ -505,6 +505,8 @@ void soft_responder_request(struct soft_qp *qp, const struct roce_packet *packet
  * Answer a packet for a QP in ERR. If a NAK ended the QP, it is repeated. Otherwise requests up to
  * the expected one are answered with "remote operational error". So a peer that repeats requests
  * for ever learns of the end. (rdma_rxe does, with the retry count that the kernel's SMC-R sets.)
+ * Queue pairs with user's receives are those of connections, whose peers hear of the end from the
+ * connection manager; they are silent, as the InfiniBand specification asks.
  * @return false: the packet was not answered
  */
 bool soft_responder_refuse_again(struct soft_qp *qp, const struct roce_packet *packet);

@@ -221,7 +221,9 @@ bool soft_responder_refuse_again(struct soft_qp *qp, const struct roce_packet *p
 		send_nak_for(qp, rs->refused_psn, &rs->refusal);
 		return true;
 	}
-	if (rs->refused || !has_told_everything(qp))
+	/* The peer of a connection is told by the connection manager. A NAK would come before that,
+	 * as an error: Linux's SMB client hangs when a SEND of it has failed. */
+	if (rs->refused || qp->params.user_receives || !has_told_everything(qp))
 		return false;
 	struct roce_aeth aeth = { .kind = ROCE_NAK,
 				  .value = ROCE_NAK_REMOTE_OPERATIONAL,
